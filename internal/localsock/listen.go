@@ -69,7 +69,9 @@ type BindError struct {
 	Err  error
 }
 
-func (e *BindError) Error() string { return fmt.Sprintf("listen on %s (%s): %v", e.Addr, e.Name, e.Err) }
+func (e *BindError) Error() string {
+	return fmt.Sprintf("listen on %s (%s): %v", e.Addr, e.Name, e.Err)
+}
 
 func (e *BindError) Unwrap() error { return e.Err }
 
@@ -86,7 +88,11 @@ func Listen(cfg Config) (*Listeners, error) {
 	files := activation.Files(true)
 	switch {
 	case len(files) > 0:
-		return l, l.adopt(files)
+		if err := l.adopt(files); err != nil {
+			_ = l.Close()
+			return nil, err
+		}
+		return l, nil
 	case pid == strconv.Itoa(os.Getpid()):
 		return nil, fmt.Errorf("LISTEN_FDS is %q: the service manager passed no usable sockets", count)
 	case pid != "":

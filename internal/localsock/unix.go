@@ -84,10 +84,13 @@ func privateDir(dir string) error {
 	if owner := ownerOf(info); owner != os.Geteuid() {
 		return fmt.Errorf("%s belongs to another user (uid %d)", dir, owner)
 	}
-	if info.Mode().Perm() != 0o700 {
-		return os.Chmod(dir, 0o700)
+	switch perm := info.Mode().Perm(); {
+	case perm == 0o700:
+		return nil
+	case perm&0o022 != 0: // somebody's shared place, such as /tmp for root: not ours to close
+		return fmt.Errorf("%s is open to other users for writing: choose a directory of its own", dir)
 	}
-	return nil
+	return os.Chmod(dir, 0o700)
 }
 
 func ownerOf(info fs.FileInfo) int {
