@@ -1,0 +1,123 @@
+// omp's Main session: the one whose tools are lent. Everything that touches omp's inner API is in this file.
+
+import { validateToolArguments } from "@oh-my-pi/pi-ai";
+import { toolWireSchema } from "@oh-my-pi/pi-ai/utils/schema";
+import { AgentRegistry, MAIN_AGENT_ID, type ExtensionAPI, type ExtensionContext, type ExtensionToolWrapper } from "@oh-my-pi/pi-coding-agent";
+import type { Ready, ToolBox } from "./calls.ts";
+import type { Emit } from "./cards.ts";
+import type { CatalogueSource, ToolSource } from "./catalogue.ts";
+import type { LinkError } from "./frames.ts";
+import { errorText } from "./approval.ts";
+
+type WireTool = Parameters<typeof toolWireSchema>[0];
+type Session = NonNullable<NonNullable<ReturnType<AgentRegistry["get"]>>["session"]>;
+
+/** The living Main session. The object stays the same over /new, resume, branch and reload; only its id changes. */
+export function mainSession(): Session | undefined {
+  return AgentRegistry.global().get(MAIN_AGENT_ID)?.session ?? undefined;
+}
+
+/** Sub-agents load the extension again, in the same process: only Main's events count. */
+export function isMain(ctx: ExtensionContext): boolean {
+  const main = mainSession();
+  return main !== undefined && main.sessionManager.getSessionId() === ctx.sessionManager.getSessionId();
+}
+
+export class MainSession implements ToolBox, CatalogueSource {
+  readonly pi: ExtensionAPI;
+  readonly ctx: ExtensionContext;
+
+  constructor(pi: ExtensionAPI, ctx: ExtensionContext) {
+    this.pi = pi;
+    this.ctx = ctx;
+  }
+
+  /** Where `busy` is asked after: a turn of the model, not a remote call, makes a session busy. */
+  get streaming(): boolean {
+    return mainSession()?.isStreaming === true;
+  }
+
+  get present(): boolean {
+    return mainSession() !== undefined;
+  }
+
+  identity(): { id: string; name: string } {
+    const manager = mainSession()?.sessionManager;
+    return { id: manager?.getSessionId() ?? "", name: manager?.getSessionName() ?? "" };
+  }
+
+  tools(): ToolSource[] {
+    return this.pi.getAllTools().map(({ name, description, parameters, sourceInfo }) => ({
+      name,
+      description,
+      parameters,
+      source: sourceInfo?.source ?? "",
+    }));
+  }
+
+  schema(tool: ToolSource): unknown {
+    return toolWireSchema(tool as WireTool);
+  }
+
+  approval(name: string): unknown {
+    return mainSession()?.getToolByName(name)?.approval;
+  }
+
+  prepare(name: string, args: Record<string, unknown>): Ready | LinkError {
+    const session = mainSession();
+    if (!session) return refuse("notReady", "omp has no session just now");
+    // getToolByName also takes aliases; only what is in the catalogue may be called
+    const tool = this.pi.getAllTools().some((t) => t.name === name) ? session.getToolByName(name) : undefined;
+    if (!tool) return refuse("unknownTool", `no tool ${name}`);
+    let valid: Record<string, unknown>;
+    try {
+      // tools do not check their arguments themselves
+      valid = validateToolArguments(tool as Parameters<typeof validateToolArguments>[0], {
+        type: "toolCall",
+        id: "remote",
+        name,
+        arguments: args,
+      }) as Record<string, unknown>;
+    } catch (error) {
+      return refuse("badArguments", errorText(error));
+    }
+    // Without settings the gate allows everything; without its wrapper there is no gate.
+    const settings: unknown = session.settings;
+    if (!settings || !this.#gated(tool)) {
+      return refuse("noGate", "omp's approval gate cannot be given its settings");
+    }
+    const ctx = this.ctx;
+    const context = {
+      sessionManager: session.sessionManager,
+      modelRegistry: session.modelRegistry,
+      model: session.model,
+      settings: session.settings,
+      isIdle: () => ctx.isIdle(),
+      abort: () => ctx.abort(),
+      hasQueuedMessages: () => ctx.hasPendingMessages(),
+      ui: ctx.ui,
+      hasUI: ctx.hasUI,
+      localProtocolOptions: ctx.localProtocolOptions,
+    };
+    const execute = tool.execute.bind(tool) as (...all: unknown[]) => ReturnType<Ready["run"]>;
+    return { run: (callId, signal, onUpdate) => execute(callId, valid, signal, onUpdate, context) };
+  }
+
+  /** Whether omp's approval gate sits around the tool. */
+  #gated(tool: object): boolean {
+    // exported at run time, declared as a type only
+    const { ExtensionToolWrapper: Wrapper } = this.pi.pi as unknown as { ExtensionToolWrapper?: typeof ExtensionToolWrapper };
+    return Wrapper !== undefined && tool instanceof Wrapper;
+  }
+
+  /** How cards reach the screen; undefined where there is no screen of omp's own. */
+  emitter(): Emit | undefined {
+    const agent = mainSession()?.agent;
+    if (!agent || this.ctx.mode !== "tui") return undefined;
+    return (event) => agent.emitExternalEvent(event as Parameters<typeof agent.emitExternalEvent>[0]);
+  }
+}
+
+function refuse(kind: string, message: string): LinkError {
+  return { kind, message, executed: "no" };
+}
