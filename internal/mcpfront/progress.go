@@ -1,0 +1,180 @@
+package mcpfront
+
+import (
+	"encoding/json"
+	"strconv"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/a2a-bridge/a2a-bridge/internal/bridge"
+)
+
+// Limits of progress.
+const (
+	// maxProgress bounds the text of one notification; of more, the newest is kept.
+	maxProgress = 4 << 10
+	// progressGap is the least time between two notifications of one call.
+	progressGap = 200 * time.Millisecond
+	// progressRate is more notifications a second than a call ever sends. An
+	// answer that is resumed counts on from where the last could have been.
+	progressRate = 10
+)
+
+// What is said about a call that has nothing to say itself.
+const (
+	noteWaiting  = "Waiting for a session to take the call."
+	noteApproval = "Waiting for the owner's approval."
+	noteAnswered = "The owner has answered."
+)
+
+// notes merges what the hub reports about one call until it can be written.
+// Its lock is only ever held for a moment: the hub never waits for a client.
+type notes struct {
+	token json.RawMessage // nil when the caller wants no progress
+
+	mu    sync.Mutex
+	text  []byte // not written yet
+	fresh bool   // there is something to write, perhaps without text
+	armed bool   // a timer or a write is under way that will look again
+	ended bool
+	last  time.Time
+	count int64
+	timer *time.Timer
+}
+
+// add takes new output. write is called soon, on a goroutine of its own, and
+// never twice at a time.
+func (n *notes) add(text string, write func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.text = append(n.text, text...)
+	if over := len(n.text) - maxProgress; over > 0 {
+		for over < len(n.text) && !utf8.RuneStart(n.text[over]) {
+			over++
+		}
+		n.text = append(n.text[:0], n.text[over:]...)
+	}
+	n.fresh = true
+	if !n.armed && !n.ended {
+		n.arm(write)
+	}
+}
+
+// arm plans the next write. mu is held.
+func (n *notes) arm(write func()) {
+	n.armed = true
+	n.timer = time.AfterFunc(max(0, progressGap-time.Since(n.last)), write)
+}
+
+// take gives the notification to write now, nil when there is nothing to say.
+func (n *notes) take() []byte {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.fresh {
+		return nil
+	}
+	b := n.message(string(n.text))
+	n.text, n.fresh = n.text[:0], false
+	return b
+}
+
+// again plans another write if something came during the last one.
+func (n *notes) again(write func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.armed = false
+	if n.fresh && !n.ended {
+		n.arm(write)
+	}
+}
+
+// alive is a notification that says no more than that the call is open. It is
+// nil when real progress is about to be written.
+func (n *notes) alive(text string) []byte {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.fresh {
+		return nil
+	}
+	return n.message(text)
+}
+
+// message is a notification, counted. mu is held.
+func (n *notes) message(text string) []byte {
+	n.count++
+	n.last = time.Now()
+	b := append([]byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`), n.token...)
+	b = append(b, `,"progress":`...)
+	b = strconv.AppendInt(b, n.count, 10)
+	if text != "" {
+		b = append(b, `,"message":`...)
+		b = append(b, quote(text)...)
+	}
+	return append(b, "}}"...)
+}
+
+// stop ends the timer; a write that runs already finds the answer closed.
+func (n *notes) stop() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ended = true
+	if n.timer != nil {
+		n.timer.Stop()
+	}
+}
+
+// Event takes what the hub reports; see bridge.Watcher.
+func (x *exchange) Event(e bridge.Event) {
+	if !x.streams || x.notes.token == nil {
+		return
+	}
+	text := e.Text
+	switch e.Kind {
+	case bridge.EventApprovalPending:
+		x.asking.Store(true)
+		text = noteApproval
+	case bridge.EventApprovalResolved:
+		x.asking.Store(false)
+		text = noteAnswered
+	}
+	x.notes.add(text, x.pump)
+}
+
+// pump writes what the notes hold.
+func (x *exchange) pump() {
+	x.out.mu.Lock()
+	if note := x.notes.take(); note != nil && x.out.put(eventHead, note, eventTail) != nil {
+		x.cancel(errStuck)
+	}
+	x.out.mu.Unlock()
+	x.notes.again(x.pump)
+}
+
+// tick keeps a silent answer alive. The first one turns a plain answer into a
+// stream.
+func (x *exchange) tick() {
+	text := ""
+	switch {
+	case !x.handed.Load():
+		text = noteWaiting
+	case x.asking.Load():
+		text = noteApproval
+	}
+	x.out.mu.Lock()
+	part := [][]byte{comment}
+	if x.notes.token != nil {
+		if note := x.notes.alive(text); note != nil {
+			part = [][]byte{eventHead, note, eventTail}
+		}
+	}
+	closed := x.out.closed
+	if !closed && x.out.put(part...) != nil {
+		closed = true
+		x.cancel(errStuck)
+	}
+	x.out.mu.Unlock()
+	if !closed {
+		x.pulse.Reset(keepAlive)
+	}
+}
