@@ -70,12 +70,12 @@ func parseFile(data []byte, keys map[string]Key) (map[string]any, map[string]int
 	case errors.Is(err, io.EOF):
 		return r.values, r.lines, nil // empty, or comments only
 	case err != nil:
-		return nil, r.lines, []Problem{syntaxProblem(err)}
+		return nil, r.lines, []Problem{syntaxProblem(err, data)}
 	}
 	if err := dec.Decode(&more); err == nil {
 		r.add(more.Line, "", "a second document starts here: the file holds one")
 	} else if !errors.Is(err, io.EOF) {
-		return nil, r.lines, []Problem{syntaxProblem(err)}
+		return nil, r.lines, []Problem{syntaxProblem(err, data)}
 	}
 	if len(doc.Content) == 1 {
 		switch root := doc.Content[0]; {
@@ -90,13 +90,23 @@ func parseFile(data []byte, keys map[string]Key) (map[string]any, map[string]int
 
 var yamlLine = regexp.MustCompile(`^line (\d+): `)
 
-// syntaxProblem takes the line out of the parser's own message.
-func syntaxProblem(err error) Problem {
+// syntaxProblem takes the line out of the parser's own message. For a tab, the
+// commonest fault, the parser names the line where the block began.
+func syntaxProblem(err error, data []byte) Problem {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	p := Problem{Text: "is not YAML: " + text}
 	if m := yamlLine.FindStringSubmatch(text); m != nil {
 		p.Line, _ = strconv.Atoi(m[1])
 		p.Text = "is not YAML: " + text[len(m[0]):]
+	}
+	if strings.Contains(text, "tab character") {
+		for i, line := range strings.Split(string(data), "\n") {
+			if strings.HasPrefix(strings.TrimLeft(line, " "), "\t") {
+				p.Line = i + 1
+				p.Text = "is indented with a tab: YAML wants spaces"
+				break
+			}
+		}
 	}
 	return p
 }
