@@ -3,6 +3,7 @@ package hostlink
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -109,7 +110,11 @@ func (h *Host) tell(conn *Conn, t *told) error {
 	h.lates = nil
 	h.mu.Unlock()
 	if tools.Hash != t.hash && tools.Hash != "" {
-		if err := conn.Notify(MethodTools, tools); err != nil {
+		err := conn.Notify(MethodTools, tools)
+		var refused *Error
+		if errors.As(err, &refused) { // the link is whole; trying again would not help
+			h.log.Error("the catalogue was not sent", "err", err)
+		} else if err != nil {
 			return fmt.Errorf("send the catalogue: %w", err)
 		}
 		t.hash = tools.Hash

@@ -202,7 +202,7 @@ func (c *call) run(k *calls, tool func(context.Context) (json.RawMessage, *Error
 	c.mu.Unlock()
 	result, e := tool(c.ctx)
 	if e == nil {
-		if err := eachField(result, nil); err != nil {
+		if err := EachField(result, nil); err != nil {
 			result, e = nil, &Error{Kind: KindFault, Message: "the tool's result is " + err.Error(), Executed: bridge.ExecutedYes}
 		}
 	}
@@ -222,7 +222,7 @@ func (c *call) run(k *calls, tool func(context.Context) (json.RawMessage, *Error
 // isErrorResult reads the one field of a CallToolResult that we look at.
 func isErrorResult(result json.RawMessage) bool {
 	failed := false
-	_ = eachField(result, func(key, value []byte) error { // it has been checked
+	_ = EachField(result, func(key, value []byte) error { // it has been checked
 		if string(key) == "isError" {
 			failed = string(value) == "true"
 		}

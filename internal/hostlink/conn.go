@@ -1,6 +1,7 @@
 package hostlink
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/a2a-bridge/a2a-bridge/internal/bridge"
 )
 
 const (
@@ -128,12 +131,13 @@ func (c *Conn) Run(ctx context.Context) error {
 }
 
 func (c *Conn) read(ctx context.Context) error {
-	lines := newLineReader(c.conn, MaxFrame)
+	lines := NewLineReader(c.conn, MaxFrame)
 	for {
-		line, owned, err := lines.next()
-		var long *tooLongError
+		line, owned, err := lines.Next()
+		var long *TooLongError
 		switch {
 		case errors.As(err, &long):
+			c.spoiled(long.Head, &Error{Kind: KindResultTooLarge, Executed: bridge.ExecutedYes, Message: err.Error()})
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
@@ -146,11 +150,27 @@ func (c *Conn) read(ctx context.Context) error {
 					f.body = append(json.RawMessage(nil), f.body...)
 				}
 				err = c.dispatch(ctx, f)
+			} else {
+				c.spoiled(line, &Error{Kind: KindFault, Executed: bridge.ExecutedUnknown, Message: "the answer cannot be read: " + err.Error()})
 			}
 		}
 		if err != nil && !c.fault(err) {
 			return ErrFaults
 		}
+	}
+}
+
+// spoiled ends the request of ours that an unreadable line was to answer: no
+// other answer will come.
+func (c *Conn) spoiled(line []byte, e *Error) {
+	rest, ok := bytes.CutPrefix(line, []byte(`{"id":`))
+	if !ok {
+		return
+	}
+	digits, rest, _ := bytes.Cut(rest, []byte(","))
+	id, err := parseID(digits)
+	if err == nil && (bytes.HasPrefix(rest, []byte(`"result"`)) || bytes.HasPrefix(rest, []byte(`"error"`))) {
+		c.answered(id, nil, e)
 	}
 }
 

@@ -37,7 +37,7 @@ func parseFrame(line []byte) (frame, error) {
 	var f frame
 	var params, result, failure json.RawMessage
 	var seen [5]bool
-	err := eachField(line, func(key, value []byte) error {
+	err := EachField(line, func(key, value []byte) error {
 		n := -1
 		var err error
 		switch string(key) {

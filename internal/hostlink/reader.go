@@ -13,43 +13,51 @@ const (
 	readBuffer = 64 << 10
 )
 
-// tooLongError is a line over the limit. It has been read to its end.
-type tooLongError struct{ size, limit int }
-
-func (e *tooLongError) Error() string {
-	return fmt.Sprintf("a line of %d bytes was dropped: the limit is %d", e.size, e.limit)
+// TooLongError is a line over the limit. It has been read to its end and
+// dropped, but for its ends: they may say what it was about.
+type TooLongError struct {
+	Size, Limit int
+	Head, Tail  []byte // at most 128 bytes each
 }
 
-// lineReader reads lines of at most max bytes.
-type lineReader struct {
+func (e *TooLongError) Error() string {
+	return fmt.Sprintf("a line of %d bytes was dropped: the limit is %d", e.Size, e.Limit)
+}
+
+// keptEnds bounds the ends of a dropped line.
+const keptEnds = 128
+
+// LineReader reads lines of bounded length.
+type LineReader struct {
 	r   *bufio.Reader
 	max int
 }
 
-func newLineReader(r io.Reader, limit int) *lineReader {
-	return &lineReader{r: bufio.NewReaderSize(r, readBuffer), max: limit}
+// NewLineReader reads lines of at most limit bytes, the newline not counted.
+func NewLineReader(r io.Reader, limit int) *LineReader {
+	return &LineReader{r: bufio.NewReaderSize(r, readBuffer), max: limit}
 }
 
-// next returns the next line without its newline. owned says that the line's
+// Next returns the next line without its newline. owned says that the line's
 // memory is the caller's; otherwise it is good until the next call. A line
-// over the limit is skipped and reported as *tooLongError. Bytes after the
-// last newline are not a line.
-func (l *lineReader) next() (line []byte, owned bool, err error) {
+// over the limit is skipped and reported as *TooLongError, after which the
+// reader goes on. Bytes after the last newline are no line.
+func (l *LineReader) Next() (line []byte, owned bool, err error) {
 	line, err = l.r.ReadSlice('\n')
 	if err == nil {
-		if len(line)-1 > l.max {
-			return nil, false, &tooLongError{size: len(line) - 1, limit: l.max}
+		if line = line[:len(line)-1]; len(line) > l.max {
+			return nil, false, l.tooLong(len(line), line[:min(len(line), keptEnds)], line)
 		}
-		return line[:len(line)-1], false, nil
+		return line, false, nil
 	}
 	if !errors.Is(err, bufio.ErrBufferFull) {
 		return nil, false, err
 	}
+	head := bytes.Clone(line[:keptEnds])
 	var long bytes.Buffer
 	size := 0
 	for errors.Is(err, bufio.ErrBufferFull) {
-		size += len(line)
-		if size <= l.max {
+		if size += len(line); size <= l.max {
 			long.Write(line)
 		} else {
 			long = bytes.Buffer{}
@@ -59,9 +67,15 @@ func (l *lineReader) next() (line []byte, owned bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	if size += len(line) - 1; size > l.max {
-		return nil, false, &tooLongError{size: size, limit: l.max}
+	line = line[:len(line)-1]
+	if size += len(line); size > l.max {
+		return nil, false, l.tooLong(size, head, line)
 	}
-	long.Write(line[:len(line)-1])
+	long.Write(line)
 	return long.Bytes(), true, nil
+}
+
+func (l *LineReader) tooLong(size int, head, end []byte) error {
+	tail := end[max(0, len(end)-keptEnds):]
+	return &TooLongError{Size: size, Limit: l.max, Head: bytes.Clone(head), Tail: bytes.Clone(tail)}
 }

@@ -20,9 +20,11 @@ type scanner struct {
 	depth int
 }
 
-// eachField walks one object that fills b and calls field with each key (its
-// bytes between the quotes, escapes untouched) and each value's bytes.
-func eachField(b []byte, field func(key, value []byte) error) error {
+// EachField walks the JSON object that fills b and calls field (may be nil)
+// with each key (its bytes between the quotes, escapes untouched) and each
+// value's bytes, which point into b. Its error says that b is no JSON object, or
+// is field's.
+func EachField(b []byte, field func(key, value []byte) error) error {
 	if !utf8.Valid(b) {
 		return errors.New("not UTF-8")
 	}
