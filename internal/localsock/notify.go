@@ -19,7 +19,7 @@ func Stopping() error { return notify(daemon.SdNotifyStopping) }
 
 // Reloading says that we read our settings again; Ready ends it.
 func Reloading() error {
-	return notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
+	return notify(daemon.SdNotifyReloading + "\n" + strings.TrimSpace(daemon.SdNotifyMonotonicUsec()))
 }
 
 // Status is the line that systemctl status shows.

@@ -65,5 +65,6 @@ func readPID(f *os.File) int {
 // Release gives the lock back.
 func (l *Lock) Release() error {
 	_ = l.file.Truncate(0)
-	return l.file.Close()
+	// Unlock by name: a child that is being forked right now may hold a copy.
+	return errors.Join(unix.Flock(int(l.file.Fd()), unix.LOCK_UN), l.file.Close())
 }

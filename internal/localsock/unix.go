@@ -110,7 +110,11 @@ func lockDir(dir string) (func(), error) {
 		_ = f.Close()
 		return nil, fmt.Errorf("another daemon is starting in %s: %w", dir, err)
 	}
-	return func() { _ = f.Close() }, nil
+	return func() {
+		// Unlock by name: a child that is being forked right now may hold a copy.
+		_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
+		_ = f.Close()
+	}, nil
 }
 
 // removeStale removes a socket file of ours on which nobody answers.

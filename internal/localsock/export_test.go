@@ -1,0 +1,4 @@
+package localsock
+
+// SameUserAs is SameUser for another uid than ours.
+var SameUserAs = sameUser
