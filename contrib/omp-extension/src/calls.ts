@@ -10,6 +10,8 @@ import { errorBody, resultBody, textOf, thrownResult, toCallToolResult, type Too
 /** How long and how much of unacknowledged answers is kept; the oldest go first. */
 const KEEP_MS = 10 * 60_000;
 const KEEP_BYTES = 64 * 1024 * 1024;
+/** Late results that wait for a link. */
+const MAX_LATES = 256;
 /** setTimeout takes no longer delay. */
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
@@ -71,6 +73,7 @@ export class Calls {
   #kept = new Map<string, Kept>();
   #keptBytes = 0;
   #byLink = new Map<number, string>();
+  #lates: object[] = []; // late results that have no link to be told on
 
   constructor(parts: { wire: Wire; tools: ToolBox; gate: Gate; cards: CardDrawer; log(text: string): void; now?(): number }) {
     this.#wire = parts.wire;
@@ -143,14 +146,23 @@ export class Calls {
     const wanted = new Map(resumed.map((r) => [r.callId, r.id]));
     for (const [callId, call] of [...this.#running]) {
       const id = wanted.get(callId);
-      if (id !== undefined) this.#rebind(callId, call, id);
-      else this.#drop(call);
+      if (id === undefined) {
+        this.#drop(call);
+        continue;
+      }
+      this.#wire.event(id, "accepted", {});
+      this.#rebind(callId, call, id);
     }
     for (const [callId, kept] of [...this.#kept]) {
       const id = wanted.get(callId);
-      if (id !== undefined) this.#wire.answer(id, kept.body);
-      else this.#forget(callId);
+      if (id === undefined) {
+        this.#forget(callId);
+        continue;
+      }
+      this.#wire.event(id, "accepted", {});
+      this.#wire.answer(id, kept.body);
     }
+    for (const late of this.#lates.splice(0)) this.#wire.notify("late", late);
   }
 
   /** The link is gone: events have nowhere to go until the next one. */
@@ -239,7 +251,10 @@ export class Calls {
     if (call.link !== undefined) this.#byLink.delete(call.link);
     call.link = id;
     this.#byLink.set(id, callId);
-    if (call.passage?.pending) this.#event(call, "approval", { state: "pending" });
+    // what the last link may not have carried
+    const passage = call.passage;
+    if (passage?.pending) this.#event(call, "approval", { state: "pending" });
+    else if (passage?.approved !== undefined) this.#event(call, "approval", { state: passage.approved ? "approved" : "denied" });
   }
 
   #event(call: Running, method: string, params: object): void {
@@ -274,7 +289,9 @@ export class Calls {
   }
 
   #late(call: Running, isError: boolean): void {
-    this.#wire.notify("late", { callId: call.request.callId, isError });
+    const late = { callId: call.request.callId, isError };
+    if (this.#wire.up) this.#wire.notify("late", late);
+    else if (this.#lates.length < MAX_LATES) this.#lates.push(late);
   }
 
   #forget(callId: string): void {

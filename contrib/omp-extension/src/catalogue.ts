@@ -48,12 +48,13 @@ export class CatalogueCache {
   /** The present catalogue; undefined while the host cannot list its tools. */
   current(): Catalogue | undefined {
     let tools: ToolSource[];
+    let signature: string;
     try {
       tools = this.#source.tools();
+      signature = this.#sign(tools);
     } catch {
       return this.#catalogue; // between two sessions: the last one known
     }
-    const signature = this.#sign(tools);
     if (signature === this.#signature && this.#catalogue) return this.#catalogue;
     const entries = tools.map((tool) => this.#entry(tool));
     const hash = `sha256:${createHash("sha256").update(toJSON(entries)).digest("hex")}`;

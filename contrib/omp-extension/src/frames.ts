@@ -77,9 +77,11 @@ export function parseFrame(text: string): Frame | string {
   const params = isObject(value.params) ? value.params : {};
   if (id !== undefined && (!Number.isSafeInteger(id) || (id as number) <= 0)) return "the id is not a positive integer";
   if (method !== undefined && typeof method !== "string") return "the method is not a string";
+  const answers = Number("result" in value) + Number("error" in value);
+  if (method !== undefined && answers > 0) return "both a method and an answer";
   if (id === undefined) return method === undefined ? "neither id nor method" : { form: "notice", method, params };
   if (method === undefined) {
-    if (!("result" in value) && !("error" in value)) return "neither a method, a result nor an error";
+    if (answers !== 1) return "neither a method nor one answer";
     return { form: "answer", id: id as number, result: value.result, error: readError(value.error) };
   }
   // cancel is the only event that comes from the daemon

@@ -1,24 +1,44 @@
 // This omp as a host of the bridge: one per process, made by the first session that is Main, and kept over everything
 // that happens to sessions afterwards.
 
-import { VERSION, type ExtensionAPI, type ExtensionContext } from "@oh-my-pi/pi-coding-agent";
 import { Gate } from "./approval.ts";
-import { Calls } from "./calls.ts";
-import { Cards } from "./cards.ts";
-import { CatalogueCache } from "./catalogue.ts";
+import type { Backoff } from "./backoff.ts";
+import { Calls, type ToolBox } from "./calls.ts";
+import { Cards, type Emit } from "./cards.ts";
+import { CatalogueCache, type CatalogueSource } from "./catalogue.ts";
 import type { CommandHost } from "./command.ts";
 import { toJSON, type LinkError, type Params } from "./frames.ts";
 import { Link, type LinkOwner, type Welcome, type You } from "./link.ts";
-import { instanceId, socketPath, terminal, tmuxPane } from "./place.ts";
-import { MainSession } from "./session.ts";
+import { instanceId, terminal, tmuxPane } from "./place.ts";
 import { attachedNotice, insecureWarning, statusLine } from "./texts.ts";
 import { EXTENSION_VERSION, LINK_PROTOCOL } from "./version.ts";
 
-const STATUS_KEY = "a2a";
+/** The session, as far as a host needs it. */
+export interface SessionPort extends ToolBox, CatalogueSource {
+  readonly present: boolean;
+  readonly streaming: boolean;
+  identity(): { id: string; name: string };
+  emitter(): Emit | undefined;
+  notify(text: string, type: "info" | "warning"): void;
+  setStatus(text: string | undefined): void;
+  log(text: string): void;
+}
+
+export interface HostConfig {
+  session: SessionPort;
+  /** Of the daemon's host socket. */
+  path: string;
+  /** omp's version. */
+  version: string;
+  /** Wanted name; empty for the directory's. */
+  name: string;
+  backoff?: Backoff;
+}
 
 export class Host implements LinkOwner, CommandHost {
   readonly gate = new Gate();
-  #main: MainSession;
+  #session: SessionPort;
+  #config: HostConfig;
   #link: Link;
   #calls: Calls;
   #catalogue: CatalogueCache;
@@ -32,19 +52,20 @@ export class Host implements LinkOwner, CommandHost {
   #warned = false;
   #shownStatus: string | undefined;
 
-  constructor(pi: ExtensionAPI, ctx: ExtensionContext) {
-    this.#main = new MainSession(pi, ctx);
+  constructor(config: HostConfig) {
+    this.#config = config;
+    this.#session = config.session;
     const log = (text: string) => this.#log(text);
-    this.#link = new Link({ path: socketPath(process.env, process.getuid?.()), owner: this, log });
+    this.#link = new Link({ path: config.path, owner: this, log, backoff: config.backoff });
     this.#catalogue = new CatalogueCache(
-      { tools: () => this.#main.tools(), schema: (t) => this.#main.schema(t), approval: (n) => this.#main.approval(n) },
+      { tools: () => this.#session.tools(), schema: (t) => this.#session.schema(t), approval: (n) => this.#session.approval(n) },
       log,
     );
     this.#calls = new Calls({
       wire: this.#link,
-      tools: { prepare: (tool, args) => this.#main.prepare(tool, args) },
+      tools: { prepare: (tool, args) => this.#session.prepare(tool, args) },
       gate: this.gate,
-      cards: new Cards(() => this.#main.emitter(), log),
+      cards: new Cards(() => this.#session.emitter(), log),
       log,
     });
   }
@@ -64,8 +85,8 @@ export class Host implements LinkOwner, CommandHost {
   }
 
   /** Main has a session object: the first, or another one later in this process. */
-  adopt(pi: ExtensionAPI, ctx: ExtensionContext): void {
-    this.#main = new MainSession(pi, ctx);
+  adopt(session: SessionPort): void {
+    this.#session = session;
     this.#shownStatus = undefined;
     this.refresh();
   }
@@ -75,9 +96,14 @@ export class Host implements LinkOwner, CommandHost {
     this.#sendState();
   }
 
+  /** An agent of this process came or went: is the session still there? */
+  look(): void {
+    this.#sendState();
+  }
+
   /** Something about the session has changed: says so where it matters. */
   refresh(): void {
-    this.#busy = this.#main.streaming;
+    this.#busy = this.#session.streaming;
     this.#sendState();
     this.#sendCatalogue();
     this.#showStatus();
@@ -104,15 +130,15 @@ export class Host implements LinkOwner, CommandHost {
     const hello = toJSON({
       protocol: LINK_PROTOCOL,
       kind: "omp",
-      version: VERSION,
+      version: this.#config.version,
       extension: EXTENSION_VERSION,
       instance: instanceId(),
       pid: process.pid,
       cwd: process.cwd(),
-      name: process.env.A2A_BRIDGE_NAME ?? "",
+      name: this.#config.name,
       tty: terminal(),
       tmux: this.#tmux,
-      session: this.#main.identity(),
+      session: this.#session.identity(),
       state: this.#state(),
       gate: true,
       capabilities: ["progress", "approval", "images"],
@@ -176,19 +202,19 @@ export class Host implements LinkOwner, CommandHost {
   }
 
   #state(): "idle" | "busy" | "notReady" {
-    if (!this.#main.present) return "notReady";
+    if (!this.#session.present) return "notReady";
     return this.#busy ? "busy" : "idle";
   }
 
   #stateText(): string {
-    return toJSON({ state: this.#state(), session: this.#main.identity() });
+    return toJSON({ state: this.#state(), session: this.#session.identity() });
   }
 
   #sendState(): void {
     const text = this.#stateText();
     if (!this.#link.up || text === this.#sentState) return;
     this.#sentState = text;
-    this.#link.notify("state", { state: this.#state(), session: this.#main.identity() });
+    this.#link.notify("state", { state: this.#state(), session: this.#session.identity() });
   }
 
   #sendCatalogue(): void {
@@ -204,15 +230,15 @@ export class Host implements LinkOwner, CommandHost {
     if (text === this.#shownStatus) return;
     this.#shownStatus = text;
     try {
-      this.#main.ctx.ui.setStatus(STATUS_KEY, text);
+      this.#session.setStatus(text);
     } catch (error) {
       this.#log(`status line: ${String(error)}`);
     }
   }
 
-  #say(text: string, type: "info" | "warning" | "error"): void {
+  #say(text: string, type: "info" | "warning"): void {
     try {
-      this.#main.ctx.ui.notify(text, type);
+      this.#session.notify(text, type);
     } catch (error) {
       this.#log(`notice: ${String(error)}`);
     }
@@ -220,7 +246,7 @@ export class Host implements LinkOwner, CommandHost {
 
   #log(text: string): void {
     try {
-      this.#main.pi.logger.warn(`a2a-bridge: ${text}`);
+      this.#session.log(text);
     } catch {
       // the log is the last resort
     }

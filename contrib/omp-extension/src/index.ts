@@ -3,26 +3,37 @@
 // omp calls this factory once for Main and again for every sub-agent, in one process. The host is therefore kept with the
 // process, and only events of Main reach it. Policy, tokens and durability are the daemon's; asking the owner is omp's.
 
-import type { ExtensionAPI, ExtensionContext } from "@oh-my-pi/pi-coding-agent";
+import { VERSION, type ExtensionAPI, type ExtensionContext } from "@oh-my-pi/pi-coding-agent";
 import { complete, runCommand } from "./command.ts";
 import { Host } from "./host.ts";
-import { isMain } from "./session.ts";
+import { socketPath } from "./place.ts";
+import { MainSession, isMain, onAgentChange } from "./session.ts";
 import { NOT_ATTACHED } from "./texts.ts";
 
 const KEY = Symbol.for("a2a-bridge.host");
 const store = globalThis as unknown as Record<symbol, Host | undefined>;
 
+let unwatch = (): void => undefined;
+
 export default function a2aBridge(pi: ExtensionAPI): void {
   pi.on("session_start", (_event, ctx) => {
     // One-shot runs (omp -p) end before anybody could call them.
     if (!isMain(ctx) || ctx.mode === "print" || ctx.mode === "json") return;
-    const host = store[KEY];
-    if (host) return host.adopt(pi, ctx);
-    store[KEY] = new Host(pi, ctx);
-    store[KEY].start();
+    const session = new MainSession(pi, ctx);
+    if (store[KEY]) return store[KEY].adopt(session);
+    const host = new Host({
+      session,
+      path: socketPath(process.env, process.getuid?.()),
+      version: VERSION,
+      name: process.env.A2A_BRIDGE_NAME ?? "",
+    });
+    store[KEY] = host;
+    unwatch = onAgentChange(() => host.look());
+    host.start();
   });
   pi.on("session_shutdown", (_event, ctx) => {
     if (!isMain(ctx)) return;
+    unwatch();
     store[KEY]?.stop();
     store[KEY] = undefined;
   });

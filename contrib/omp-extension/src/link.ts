@@ -56,11 +56,12 @@ export interface LinkConfig {
   backoff?: Backoff;
 }
 
-interface Waiting {
+interface Answered {
   resolve(result: unknown): void;
   reject(error: LinkError): void;
-  timer: NodeJS.Timeout;
 }
+
+type Waiting = Answered & { timer: NodeJS.Timeout };
 
 export class Link {
   #config: LinkConfig;
@@ -122,20 +123,19 @@ export class Link {
   /** A verb for the daemon. Rejects with a LinkError, also when the link ends. */
   request(params: object): Promise<unknown> {
     if (!this.#welcomed) return Promise.reject({ kind: "notAttached", message: "not attached to a bridge" } satisfies LinkError);
-    return this.#ask("request", toJSON(params));
+    return new Promise((resolve, reject) => this.#ask("request", toJSON(params), { resolve, reject }));
   }
 
-  #ask(method: string, params?: string): Promise<unknown> {
+  /** The answer is heard on the read loop, before the line after it: a call may follow the welcome in one burst. */
+  #ask(method: string, params: string | undefined, then: Answered): void {
     const id = this.#nextId++;
-    return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => {
-        this.#waiting.delete(id);
-        reject({ kind: "timeout", message: "the bridge did not answer" } satisfies LinkError);
-      }, ANSWER_MS);
-      timer.unref();
-      this.#waiting.set(id, { resolve, reject, timer });
-      this.#write(`{"id":${id},"method":"${method}"${params === undefined ? "" : `,"params":${params}`}}`);
-    });
+    const timer = setTimeout(() => {
+      this.#waiting.delete(id);
+      this.#guard(method, () => then.reject({ kind: "timeout", message: "the bridge did not answer" }));
+    }, ANSWER_MS);
+    timer.unref();
+    this.#waiting.set(id, { ...then, timer });
+    this.#write(`{"id":${id},"method":"${method}"${params === undefined ? "" : `,"params":${params}`}}`);
   }
 
   #dial(): void {
@@ -168,10 +168,10 @@ export class Link {
   }
 
   #hello(socket: Socket): void {
-    this.#ask("hello", this.#config.owner.hello()).then(
-      (result) => this.#guard("welcome", () => this.#welcome(socket, result)),
-      (error: LinkError) => this.#guard("refused", () => this.#refuse(socket, error)),
-    );
+    this.#ask("hello", this.#config.owner.hello(), {
+      resolve: (result) => this.#welcome(socket, result),
+      reject: (error) => this.#refuse(socket, error),
+    });
   }
 
   #welcome(socket: Socket, result: unknown): void {
@@ -209,10 +209,9 @@ export class Link {
     this.#waiting.clear();
     for (const w of waiting) {
       clearTimeout(w.timer);
-      w.reject({ kind: "gone", message: "the link to the bridge ended" });
+      this.#guard("close", () => w.reject({ kind: "gone", message: "the link to the bridge ended" }));
     }
-    // The hello's rejection may still lengthen the wait: dial after it was heard.
-    queueMicrotask(() => queueMicrotask(() => this.#again(this.#backoff.next())));
+    this.#again(this.#backoff.next());
     if (was) this.#config.owner.down();
   }
 
@@ -224,7 +223,7 @@ export class Link {
   }
 
   #tick(): void {
-    if (this.#welcomed) this.#ask("ping").catch(() => undefined);
+    if (this.#welcomed) this.#ask("ping", undefined, { resolve: () => undefined, reject: () => undefined });
     this.#config.owner.tick();
   }
 
@@ -269,8 +268,7 @@ export class Link {
   }
 
   #fault(socket: Socket, message: string): void {
-    this.#write(`{"method":"fault","params":${toJSON({ message })}}`);
-    if (++this.#faults < MAX_FAULTS) return;
+    if (++this.#faults < MAX_FAULTS) return this.#write(`{"method":"fault","params":${toJSON({ message })}}`);
     this.#config.log("the bridge sent too many unreadable lines: link closed");
     socket.destroy();
   }

@@ -3,10 +3,11 @@
 import { validateToolArguments } from "@oh-my-pi/pi-ai";
 import { toolWireSchema } from "@oh-my-pi/pi-ai/utils/schema";
 import { AgentRegistry, MAIN_AGENT_ID, type ExtensionAPI, type ExtensionContext, type ExtensionToolWrapper } from "@oh-my-pi/pi-coding-agent";
-import type { Ready, ToolBox } from "./calls.ts";
+import type { Ready } from "./calls.ts";
 import type { Emit } from "./cards.ts";
-import type { CatalogueSource, ToolSource } from "./catalogue.ts";
+import type { ToolSource } from "./catalogue.ts";
 import type { LinkError } from "./frames.ts";
+import type { SessionPort } from "./host.ts";
 import { errorText } from "./approval.ts";
 
 type WireTool = Parameters<typeof toolWireSchema>[0];
@@ -23,7 +24,12 @@ export function isMain(ctx: ExtensionContext): boolean {
   return main !== undefined && main.sessionManager.getSessionId() === ctx.sessionManager.getSessionId();
 }
 
-export class MainSession implements ToolBox, CatalogueSource {
+/** Calls back whenever an agent of this process comes, goes or changes. */
+export function onAgentChange(listener: () => void): () => void {
+  return AgentRegistry.global().onChange(listener);
+}
+
+export class MainSession implements SessionPort {
   readonly pi: ExtensionAPI;
   readonly ctx: ExtensionContext;
 
@@ -32,7 +38,7 @@ export class MainSession implements ToolBox, CatalogueSource {
     this.ctx = ctx;
   }
 
-  /** Where `busy` is asked after: a turn of the model, not a remote call, makes a session busy. */
+  /** A turn of the model makes a session busy; remote calls do not. */
   get streaming(): boolean {
     return mainSession()?.isStreaming === true;
   }
@@ -115,6 +121,18 @@ export class MainSession implements ToolBox, CatalogueSource {
     const agent = mainSession()?.agent;
     if (!agent || this.ctx.mode !== "tui") return undefined;
     return (event) => agent.emitExternalEvent(event as Parameters<typeof agent.emitExternalEvent>[0]);
+  }
+
+  notify(text: string, type: "info" | "warning"): void {
+    this.ctx.ui.notify(text, type);
+  }
+
+  setStatus(text: string | undefined): void {
+    this.ctx.ui.setStatus("a2a", text);
+  }
+
+  log(text: string): void {
+    this.pi.logger.warn(`a2a-bridge: ${text}`);
   }
 }
 
