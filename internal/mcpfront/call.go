@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -40,6 +41,9 @@ type exchange struct {
 	stopped atomic.Bool   // it was not handed over because streams are being ended
 	asking  atomic.Bool   // its owner is being asked
 }
+
+// leftBehind is for calls that outlive the daemon without their caller.
+const leftBehind = "May have run: the bridge restarted while the call was running. Look at its effect before calling again. (call %s)"
 
 // toolsCall runs a tool.
 func (f *Front) toolsCall(q *request) {
@@ -85,16 +89,12 @@ func (f *Front) resume(w http.ResponseWriter, r *http.Request, peer bridge.Peer,
 	x.started = e.started
 	x.handed.Store(true)
 	x.notes.token = e.progress
-	x.notes.count = max(0, int64(time.Since(e.started).Seconds())) * progressRate
+	x.notes.count = 1 + max(0, time.Since(e.started).Milliseconds())*progressRate/1000
 	x.call = bridge.Call{ID: e.call, Ref: bridge.Ref{
 		Front: "mcp", Session: s.key, RPC: e.rpc, Revision: s.revision, Token: peer.Token, Peer: peer.Name}}
 	defer x.cancel(nil)
-	old, verdict := f.live.returned(x)
-	switch verdict {
-	case full:
-		x.deliver(bridge.Outcome{Call: x.call.ID, State: bridge.Unknown, Kind: bridge.NotFound})
-		return
-	case ending:
+	old, ok := f.live.returned(x)
+	if !ok {
 		_ = x.out.prime(x.event()) // a client that has left needs no answer
 		x.end()
 		return
@@ -142,11 +142,11 @@ func (x *exchange) run(wait func() (bridge.Outcome, error)) {
 	case cause == errStuck || x.r.Context().Err() != nil:
 		x.out.close()
 		x.f.departed(x)
-	case cause != nil: // ended, replaced or cancelled: the client knows, or comes back
+	case cause != nil || x.f.live.isPrimed(x): // the client knows why, or comes back
 		x.end()
-	default:
-		x.f.cfg.Log.Error("the hub let go of a call", "id", x.call.ID, "err", err)
-		x.deliver(bridge.Outcome{Call: x.call.ID, State: bridge.Unknown, Kind: bridge.HostFault})
+	default: // the hub is stopping, and this client cannot come back
+		x.deliver(bridge.Outcome{Call: x.call.ID, State: bridge.Unknown, Kind: bridge.Stopping,
+			Executed: bridge.ExecutedUnknown, Retry: bridge.RetryCheck, Text: fmt.Sprintf(leftBehind, x.call.ID)})
 	}
 }
 

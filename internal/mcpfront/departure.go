@@ -74,25 +74,22 @@ func (f *Front) expire(d *departure) {
 func (l *live) isOpen(f *feed) bool { return l.feeds[f.session] == f }
 
 // returned notes that a client came back for a call, and gives the answer that
-// was open for it until now. The new one takes its place if it is admitted.
-func (l *live) returned(x *exchange) (*exchange, admission) {
+// was open for it until now. The new one takes its place, so there are never
+// more than calls. It is false when streams are being ended.
+func (l *live) returned(x *exchange) (*exchange, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if d := l.lost[x.call.ID]; d != nil {
 		d.timer.Stop()
 		delete(l.lost, x.call.ID)
 	}
-	c := l.caller(x.peer)
-	switch {
-	case l.ended:
-		return nil, ending
-	case len(c.answers) >= maxAnswers:
-		return nil, full
+	if l.ended {
+		return nil, false
 	}
 	old := l.holders[x.call.ID]
-	c.answers[x] = struct{}{}
+	l.caller(x.peer).answers[x] = struct{}{}
 	l.holders[x.call.ID] = x
-	return old, admitted
+	return old, true
 }
 
 // drop cancels one call whose caller has gone.

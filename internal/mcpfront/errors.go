@@ -109,10 +109,7 @@ func complete(o bridge.Outcome) (bridge.Outcome, reason) {
 		o.Text = row.text + " (call " + string(o.Call) + ")"
 	}
 	if o.Executed == "" || row.fixed {
-		o.Executed = row.executed
-	}
-	if o.Retry == "" || row.fixed {
-		o.Retry = row.retry
+		o.Executed, o.Retry = row.executed, row.retry
 	}
 	return o, row
 }

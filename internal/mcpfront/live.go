@@ -132,6 +132,12 @@ func (l *live) prime(x *exchange) bool {
 	return true
 }
 
+func (l *live) isPrimed(x *exchange) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return x.primed
+}
+
 // matching marks the open answers of a session with a JSON-RPC id (all of them
 // when it is nil) as cancelled by their caller, and returns them.
 func (l *live) matching(token, session string, rpc json.RawMessage) []*exchange {
