@@ -1,0 +1,12 @@
+package hostlink
+
+import "time"
+
+// ParseFrame lets the fuzz tests reach the parser of foreign lines.
+func ParseFrame(line []byte) error {
+	_, err := parseFrame(line)
+	return err
+}
+
+// SetWriteLimit shortens the wait for a slow reader.
+func (c *Conn) SetWriteLimit(d time.Duration) { c.w.limit = d }
