@@ -44,12 +44,20 @@ async function play(script: string, pair: Pair): Promise<void> {
     peer ??= await pair.accept();
     if (step.from === "host") {
       if (step.end) assert.equal(await peer.line(), undefined, `${where}: the link should end`);
-      else match(step.frame, await peer.frame(), bound, where);
+      else match(step.frame, await next(peer, step.frame.method === "ping"), bound, where);
       continue;
     }
     if (step.raw !== undefined) peer.raw(step.raw);
     else if (step.long !== undefined) peer.raw("x".repeat(step.long));
     else peer.raw(JSON.stringify(fill(step.frame, bound)));
+  }
+}
+
+/** The host's next frame; pings that the transcript does not show are skipped. */
+async function next(peer: Peer, ping: boolean): Promise<any> {
+  for (;;) {
+    const frame = await peer.frame();
+    if (ping || frame.method !== "ping") return frame;
   }
 }
 
@@ -83,8 +91,6 @@ function match(want: unknown, got: unknown, bound: Map<string, unknown>, where: 
   assert.ok(typeof got === "object" && got !== null, `${where}: ${JSON.stringify(got)}`);
   if (Array.isArray(want)) assert.equal((got as unknown[]).length, want.length, `${where}: ${JSON.stringify(got)}`);
   for (const [key, value] of Object.entries(want)) match(value, (got as any)[key], bound, `${where} ${key}`);
-  const extra = Object.keys(got).filter((k) => !(k in want));
-  assert.deepEqual(extra, [], `${where}: more than was asked for`);
 }
 
 /** The daemon's frame with its marks replaced. */

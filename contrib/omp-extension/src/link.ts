@@ -73,6 +73,7 @@ export class Link {
   #waiting = new Map<number, Waiting>();
   #redial: NodeJS.Timeout | undefined;
   #ticker: NodeJS.Timeout | undefined;
+  #pinging = false;
   #faults = 0;
   #unknown = new Set<string>();
   #refusedKind = "";
@@ -223,7 +224,13 @@ export class Link {
   }
 
   #tick(): void {
-    if (this.#welcomed) this.#ask("ping", undefined, { resolve: () => undefined, reject: () => undefined });
+    if (this.#welcomed && !this.#pinging) {
+      this.#pinging = true;
+      const over = (): void => {
+        this.#pinging = false;
+      };
+      this.#ask("ping", undefined, { resolve: over, reject: over });
+    }
     this.#config.owner.tick();
   }
 
