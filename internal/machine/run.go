@@ -21,15 +21,18 @@ const (
 	runOutput = 64 << 10
 )
 
-// limited keeps the beginning of what is written to it.
-type limited struct{ bytes.Buffer }
+// limited keeps the beginning of what is written to it. The buffer is not
+// embedded: its ReadFrom would take everything.
+type limited struct{ kept bytes.Buffer }
 
 func (l *limited) Write(p []byte) (int, error) {
-	if room := runOutput - l.Len(); room > 0 {
-		l.Buffer.Write(p[:min(room, len(p))])
+	if room := runOutput - l.kept.Len(); room > 0 {
+		l.kept.Write(p[:min(room, len(p))])
 	}
 	return len(p), nil
 }
+
+func (l *limited) String() string { return l.kept.String() }
 
 // run runs a program, with all its children, for runLimit at most, and
 // returns what it says on stdout.
