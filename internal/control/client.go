@@ -65,6 +65,11 @@ func (c *Client) Paths(ctx context.Context) (Paths, error) {
 	return call[Paths](ctx, c, http.MethodGet, "/v1/paths", nil)
 }
 
+// Tools names what the plain address offers.
+func (c *Client) Tools(ctx context.Context) (ToolList, error) {
+	return call[ToolList](ctx, c, http.MethodGet, "/v1/tools", nil)
+}
+
 // Reload makes the daemon read its configuration and tokens again; streams of
 // tokens that are gone end at once.
 func (c *Client) Reload(ctx context.Context) (Reloaded, error) {

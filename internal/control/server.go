@@ -42,6 +42,11 @@ type Caller interface {
 	Cancel(id bridge.CallID) error
 }
 
+// Lister names the tools behind the plain address.
+type Lister interface {
+	Tools() ToolList
+}
+
 // Chooser picks the host behind the plain address; bridge.NotFound for a name
 // that was never seen.
 type Chooser interface {
@@ -62,6 +67,7 @@ type Config struct {
 	Reload  Reloader
 	Calls   Caller
 	Hosts   Chooser
+	Tools   Lister
 	Pause   Pauser
 	Metrics http.Handler
 	Log     *slog.Logger
@@ -79,6 +85,7 @@ func NewServer(c Config) http.Handler {
 	}
 	handle("GET /v1/status", func(r *http.Request) (any, error) { return c.Status.Status(r.Context()), nil })
 	handle("GET /v1/paths", func(*http.Request) (any, error) { return c.Paths.Paths(), nil })
+	handle("GET /v1/tools", func(*http.Request) (any, error) { return c.Tools.Tools(), nil })
 	handle("POST /v1/reload", func(r *http.Request) (any, error) { return c.Reload.Reload(r.Context()) })
 	handle("GET /v1/calls", func(r *http.Request) (any, error) {
 		records, err := c.Calls.Recent(limitOf(r))

@@ -62,6 +62,12 @@ type MainChoice struct {
 	Auto bool   `json:"auto"`
 }
 
+// ToolList names the tools behind the plain address, denied ones left out.
+type ToolList struct {
+	Host  string   `json:"host"`
+	Tools []string `json:"tools"`
+}
+
 type pauseRequest struct {
 	ForMS int64 `json:"for_ms"`
 }

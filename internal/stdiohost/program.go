@@ -177,3 +177,6 @@ type startError struct {
 
 func (e *startError) Error() string { return fmt.Sprintf("start %s: %v", e.program, e.err) }
 func (e *startError) Unwrap() error { return e.err }
+
+// Welcome is what a daemon says to a program that it has attached.
+type Welcome = hostlink.Welcome

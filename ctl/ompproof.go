@@ -1,0 +1,138 @@
+package ctl
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// The bounds of the proof. A cold omp takes up to 6 s.
+const (
+	proofTime  = 30 * time.Second
+	proofGrace = 2 * time.Second // to leave by itself, once told
+	helloBytes = 1 << 20
+	tailBytes  = 4 << 10
+)
+
+// helloSeen is the part of the extension's first frame that proves something.
+type helloSeen struct {
+	Version   string `json:"version"`
+	Extension string `json:"extension"`
+}
+
+// proveOMP starts omp as the user would, without a screen and without keeping
+// a session, and waits until the extension says hello on a socket that only
+// this process listens on. No model is asked anything.
+func (a *app) proveOMP(ctx context.Context, omp string) (helloSeen, error) {
+	ctx, cancel := context.WithTimeout(ctx, proofTime)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "a2a")
+	if err != nil {
+		return helloSeen{}, fmt.Errorf("make a directory for the proof: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	l, err := net.Listen("unix", filepath.Join(dir, "host.sock"))
+	if err != nil {
+		return helloSeen{}, fmt.Errorf("listen for the extension: %w", err)
+	}
+	defer l.Close()
+
+	said := &tail{}
+	cmd := exec.CommandContext(ctx, omp, "--mode", "rpc", "--no-session", "--no-lsp", "--no-skills", "--no-rules")
+	cmd.Dir = dir
+	cmd.Env = append(append([]string{}, a.environ...), "A2A_BRIDGE_HOST_SOCKET="+l.Addr().String(), "PATH="+a.ompPath(omp))
+	cmd.Stdout, cmd.Stderr = io.Discard, said
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that nothing of it stays
+	cmd.WaitDelay = proofGrace
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return helloSeen{}, fmt.Errorf("prepare omp: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return helloSeen{}, fmt.Errorf("start %s: %w", omp, err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	hello := make(chan helloSeen, 1)
+	go func() {
+		if h, err := firstHello(l); err == nil {
+			hello <- h
+		}
+	}()
+	defer func() {
+		_ = stdin.Close() // omp's rpc mode ends with its input
+		select {
+		case <-ended:
+		case <-time.After(proofGrace):
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			<-ended
+		}
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // children that it left
+	}()
+	select {
+	case h := <-hello:
+		return h, nil
+	case err := <-ended:
+		ended <- err
+		return helloSeen{}, errors.New("omp ended at once" + said.lastLine())
+	case <-ctx.Done():
+		return helloSeen{}, fmt.Errorf("no hello in %s%s", proofTime, said.lastLine())
+	}
+}
+
+// ompPath makes sure that omp finds the bun beside it, as in a login shell.
+func (a *app) ompPath(omp string) string {
+	return filepath.Dir(omp) + string(os.PathListSeparator) + a.env("PATH")
+}
+
+// firstHello takes the first frame of the first link.
+func firstHello(l net.Listener) (helloSeen, error) {
+	c, err := l.Accept()
+	if err != nil {
+		return helloSeen{}, err
+	}
+	defer c.Close()
+	line, err := bufio.NewReader(io.LimitReader(c, helloBytes)).ReadBytes('\n')
+	if err != nil {
+		return helloSeen{}, err
+	}
+	var frame struct {
+		Method string    `json:"method"`
+		Params helloSeen `json:"params"`
+	}
+	if err := json.Unmarshal(line, &frame); err != nil || frame.Method != "hello" {
+		return helloSeen{}, fmt.Errorf("the first frame is no hello: %w", err)
+	}
+	return frame.Params, nil
+}
+
+// tail keeps the end of what a program said. Only Wait's goroutine writes, and
+// it is read after that.
+type tail struct{ buf bytes.Buffer }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.buf.Write(p)
+	if over := t.buf.Len() - tailBytes; over > 0 {
+		t.buf.Next(over)
+	}
+	return len(p), nil
+}
+
+func (t *tail) lastLine() string {
+	lines := strings.Split(strings.TrimSpace(t.buf.String()), "\n")
+	if last := lines[len(lines)-1]; last != "" {
+		return ": " + last
+	}
+	return ""
+}

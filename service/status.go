@@ -1,0 +1,253 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/a2a-bridge/a2a-bridge/internal/bridge"
+	"github.com/a2a-bridge/a2a-bridge/internal/control"
+	"github.com/a2a-bridge/a2a-bridge/internal/hostlink"
+)
+
+// expiringSoon is from when on a token counts as expiring.
+const expiringSoon = 24 * time.Hour
+
+func (d *daemon) controlHandler() http.Handler {
+	return control.NewServer(control.Config{
+		Status: d, Paths: d, Reload: d, Calls: d, Hosts: d, Tools: d, Pause: d,
+		Metrics: control.NewMetrics(d.gauges), Log: d.log,
+	})
+}
+
+// Status tells everything that the daemon knows of itself.
+func (d *daemon) Status(context.Context) control.Status {
+	pid, version, started := os.Getpid(), bridge.Version(), d.started
+	activation := "self"
+	if d.listeners.Activated {
+		activation = "systemd"
+	}
+	s := control.Status{
+		Schema: control.Schema, State: control.StateReady, CheckedAt: time.Now(), URL: d.url(),
+		Daemon: control.Daemon{Running: true, PID: &pid, Version: &version, StartedAt: &started,
+			Activation: &activation, LastStop: d.lastStop, IdleExitAt: known(d.idle.end())},
+		HTTP:  control.HTTP{Addr: d.addr(), Listening: len(d.listeners.HTTP) > 0},
+		Main:  d.mainStatus(),
+		Hosts: d.hostStatus(), Peers: d.peerStatus(), Calls: d.callStatus(),
+		Tokens: d.tokenStatus(), Catalogue: d.catalogueStatus(),
+		Versions: control.Versions{Daemon: &version, Link: hostlink.Protocol},
+		Problems: d.problems(),
+	}
+	if public := d.live.get().HTTP.PublicURL; public != "" {
+		s.HTTP.TLS = true
+	}
+	for _, h := range d.hub.Hosts() {
+		if h.Main && h.Extension != "" {
+			s.Versions.Extension = &h.Extension
+		}
+	}
+	paused, until := d.hub.Paused()
+	switch {
+	case paused:
+		s.State = control.StatePaused
+		s.Daemon.PausedUntil = known(until)
+	case len(s.Problems) > 0:
+		s.State = control.StateDegraded
+	}
+	return s
+}
+
+// problems are the same list for status, metrics and doctor.
+func (d *daemon) problems() []control.Problem {
+	out := append([]control.Problem{}, d.findings...)
+	out = append(out, d.configProblems(d.live.get().problems)...)
+	if err := d.tokens.Problem(); err != nil {
+		out = append(out, control.Problem{ID: "tokens", Level: control.Fail, Text: "nobody is let in: " + err.Error(), Fix: "mend or move away " + d.paths.Tokens})
+	}
+	for _, text := range d.ledger.Problems() {
+		out = append(out, control.Problem{ID: "ledger", Level: control.Warn, Text: text, Fix: "look at " + d.paths.State})
+	}
+	for _, text := range d.hub.Problems() {
+		out = append(out, control.Problem{ID: "hub", Level: control.Warn, Text: text})
+	}
+	for _, u := range d.tokens.RetiredUses() {
+		out = append(out, control.Problem{ID: "token", Level: control.Warn,
+			Text: fmt.Sprintf("%q: %d requests since %s with the token retired at %s", u.Name, u.Count, u.First.Local().Format("15:04"), u.At.Local().Format("15:04")),
+			Fix:  "give that client the new one: a2actl print-remote-config " + u.Name + " --rotate"})
+	}
+	return out
+}
+
+func (d *daemon) mainStatus() control.Main {
+	m := d.hub.Main()
+	out := control.Main{Attached: m.Attached, Pinned: m.Pinned, LastLeftAt: known(m.LastLeftAt)}
+	if m.Name != "" {
+		out.Name = &m.Name
+	}
+	if m.LeftReason != "" {
+		out.LeftReason = &m.LeftReason
+	}
+	return out
+}
+
+func (d *daemon) hostStatus() []control.Host {
+	out := []control.Host{}
+	for _, h := range d.hub.Hosts() {
+		c := control.Host{Name: h.Name, Kind: h.Kind, Version: h.Version, PID: h.PID, CWD: h.CWD, Main: h.Main,
+			State: h.State, AttachedAt: h.AttachedAt, Tools: h.Tools, Path: "/mcp/" + h.Name, Gate: h.Gate}
+		for _, s := range []struct {
+			to   **string
+			from string
+		}{{&c.Title, h.Title}, {&c.TTY, h.TTY}, {&c.Tmux, h.Tmux}} {
+			if s.from != "" {
+				*s.to = &s.from
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+func (d *daemon) peerStatus() []control.Peer {
+	records, err := d.tokens.List()
+	if err != nil {
+		return []control.Peer{}
+	}
+	eras := map[string]string{}
+	for _, p := range d.front.Peers() {
+		eras[p.Token] = p.Era
+	}
+	out := []control.Peer{}
+	calls := d.hub.Calls()
+	for _, r := range records {
+		p := control.Peer{Token: r.Name, Tools: r.Tools, WaitS: int(r.Wait.Seconds()), ExpiresAt: known(r.Expires)}
+		if p.Tools == nil {
+			p.Tools = []string{}
+		}
+		if at, client := d.tokens.Used(r.Name); !at.IsZero() {
+			p.LastSeenAt, p.Client, p.ClientVersion = &at, &client.Name, &client.Version
+		}
+		if era, ok := eras[r.ID]; ok {
+			p.Era = &era
+		}
+		for _, c := range calls {
+			switch {
+			case c.Token != r.ID:
+			case c.State == bridge.Queued:
+				p.Waiting++
+			default:
+				p.Running++
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func (d *daemon) callStatus() control.Calls {
+	n := d.hub.Counts()
+	out := control.Calls{Running: n.Running, Queued: n.Queued, AwaitingApproval: n.AwaitingApproval,
+		Today: today(d.ledger.Today()), Open: []control.OpenCall{}}
+	for _, c := range d.hub.Calls() {
+		state := string(c.State)
+		if c.Approval {
+			state = control.StateAwaitingApproval
+		}
+		out.Open = append(out.Open, control.OpenCall{ID: c.ID, Peer: c.Peer, Tool: c.Tool, Host: c.Host,
+			State: state, Since: c.Since, Deadline: known(c.Deadline)})
+	}
+	return out
+}
+
+func today(n map[bridge.State]int) control.Today {
+	return control.Today{Done: n[bridge.Done], Error: n[bridge.Failed], Cancelled: n[bridge.Cancelled] + n[bridge.Abandoned],
+		Expired: n[bridge.Expired], Refused: n[bridge.Refused], Unknown: n[bridge.Unknown]}
+}
+
+func (d *daemon) tokenStatus() control.Tokens {
+	records, err := d.tokens.List()
+	refused := d.tokens.Refused24h()
+	out := control.Tokens{Refused24h: &refused}
+	if err != nil {
+		return out
+	}
+	now := time.Now()
+	for _, r := range records {
+		if r.Expired(now) {
+			continue
+		}
+		out.Active++
+		if !r.Expires.IsZero() && r.Expires.Sub(now) < expiringSoon {
+			out.Expiring++
+		}
+	}
+	return out
+}
+
+func (d *daemon) catalogueStatus() control.Catalogue {
+	out := control.Catalogue{Skipped: []bridge.Skipped{}, Stale: !d.hub.Main().Attached}
+	v, err := d.hub.View("")
+	if err != nil || v.Catalogue == nil {
+		return out
+	}
+	out.Tools, out.Hidden = len(v.Catalogue.Tools), v.Catalogue.Hidden
+	out.Skipped = append(out.Skipped, v.Catalogue.Skipped...)
+	return out
+}
+
+// Tools names what the plain address offers.
+func (d *daemon) Tools() control.ToolList {
+	out := control.ToolList{Tools: []string{}}
+	if v, err := d.hub.View(""); err == nil && v.Catalogue != nil {
+		out.Host = v.Catalogue.Host
+		for _, t := range v.Catalogue.Tools {
+			out.Tools = append(out.Tools, t.Name)
+		}
+	}
+	return out
+}
+
+// Paths tells where this daemon has its files.
+func (d *daemon) Paths() control.Paths {
+	p := d.paths
+	return control.Paths{Config: p.Config, Agents: p.Agents, Tokens: p.Tokens, State: p.State, HostSocket: p.HostSocket, ControlSocket: p.ControlSocket}
+}
+
+func (d *daemon) gauges() control.Gauges {
+	n := d.hub.Counts()
+	g := control.Gauges{Hosts: len(d.hub.Hosts()), Running: n.Running, Queued: n.Queued,
+		Refused: d.tokens.Refused24h(), Today: map[string]int{}, Problems: len(d.problems())}
+	for _, p := range d.front.Peers() {
+		g.Peers++
+		g.Streams += p.Streams
+	}
+	for state, n := range d.ledger.Today() {
+		g.Today[string(state)] = n
+	}
+	return g
+}
+
+// peerNames are the tokens whose holders are connected or have a call open.
+func (d *daemon) peerNames() []string {
+	var out []string
+	for _, p := range d.front.Peers() {
+		if p.Streams+p.Running > 0 || time.Since(p.LastSeen) < connectedFor {
+			out = append(out, p.Name)
+		}
+	}
+	return out
+}
+
+// connectedFor is how long a peer without an open stream, such as a stateless
+// one, is shown as connected after its last request.
+const connectedFor = time.Minute
+
+// known makes an unset time null.
+func known(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
