@@ -4,44 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"os"
+	"sync"
 	"time"
 
 	"github.com/a2a-bridge/a2a-bridge/internal/bridge"
 	"github.com/a2a-bridge/a2a-bridge/internal/hostlink"
 )
 
-// What to do with a call while nobody can run it.
-const (
-	QueueMode  = "queue"
-	RejectMode = "reject"
-)
-
-// Settings are what the owner can change while the hub runs.
-type Settings struct {
-	QueueMode       string // queue or reject
-	QueueWait       time.Duration
-	QueueCalls      int   // per host
-	QueueBytes      int64 // of arguments, per host
-	Concurrency     int   // calls at a host at the same time
-	ResultBytes     int64
-	ApprovalTimeout time.Duration
-	ResumeGrace     time.Duration // how long a lost host may take to come back with its calls
-	ResumeKeep      time.Duration // how long a result is kept for a caller who resumes
-	Deny            []string      // globs over tool names
-	DenyMCPTools    bool
-}
-
-// Defaults are the settings of a bridge without a configuration.
-func Defaults() Settings {
-	return Settings{
-		QueueMode: QueueMode, QueueWait: time.Minute, QueueCalls: 64, QueueBytes: 16 << 20,
-		Concurrency: 32, ResultBytes: 16 << 20, ApprovalTimeout: 5 * time.Minute,
-		ResumeGrace: 10 * time.Second, ResumeKeep: 2 * time.Minute,
-	}
-}
-
-// Ledger is where calls are written down; internal/audit has it.
+// Ledger is where calls are written down; internal/audit has it. Its errors
+// are a bridge.LedgerFault.
 type Ledger interface {
 	// Start is durable when it returns nil and sync is set.
 	Start(s bridge.CallStart, sync bool) error
@@ -62,13 +36,148 @@ type Config struct {
 	TokenNames func() []string // for the same notice
 	// Requests answers the verbs that a host sends; nil refuses them.
 	Requests func(ctx context.Context, host string, r hostlink.Request) (json.RawMessage, *hostlink.Error)
-	Now      func() time.Time
-	Log      *slog.Logger
+	Now      func() time.Time // nil: time.Now
+	Log      *slog.Logger     // nil: silent
 	// OwnTool reports that a tool is one of this bridge's own, come back
-	// through the host's MCP client; nil leaves it to the hub's own rule.
+	// through the host's MCP client. The hub's own rule (loop.go) applies
+	// besides; nil adds nothing to it.
 	OwnTool func(bridge.Tool) bool
 }
 
 // ErrDetached is what Call and Join return when the caller stopped watching a
 // call that goes on.
 var ErrDetached = errors.New("the call goes on unwatched")
+
+// Hub is the centre of the bridge.
+type Hub struct {
+	cfg  Config
+	log  *slog.Logger
+	kick chan struct{}      // wakes Run
+	echo chan chan struct{} // Exercise's question to Run
+	work sync.WaitGroup     // goroutines that end by themselves
+
+	saving sync.Mutex // one writer of the state files at a time; taken before mu
+
+	mu       sync.Mutex
+	set      Settings
+	hosts    map[string]*host // attached, or lost and expected back
+	queues   map[string]*queue
+	calls    map[bridge.CallID]*call // open, and ended ones that may be asked for again
+	kept     int64                   // bytes of results in calls
+	names    names
+	cats     map[string]*offer
+	views    map[string]*view
+	mainView *view
+	peers    []string
+	pause    pause
+	due      time.Time // when Run wakes next; zero: not before it is kicked
+	dirty    dirty
+	problems map[string]string // by what they are about
+	stopping bool
+	bootBy   time.Time // hosts of the previous process are expected until then
+}
+
+// New makes a hub and reads what an earlier one left in StateDir. Files that
+// cannot be used are set aside and become a problem, not an error.
+func New(cfg Config) (*Hub, error) {
+	if cfg.Ledger == nil {
+		return nil, errors.New("hub: no ledger")
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	h := &Hub{
+		cfg: cfg, log: cfg.Log, set: cfg.Settings.withDefaults(),
+		kick: make(chan struct{}, 1), echo: make(chan chan struct{}),
+		hosts: map[string]*host{}, queues: map[string]*queue{}, calls: map[bridge.CallID]*call{},
+		cats: map[string]*offer{}, views: map[string]*view{}, mainView: newView(""),
+		problems: map[string]string{},
+	}
+	if err := os.MkdirAll(cfg.StateDir, 0o700); err != nil {
+		h.problems["state"] = fmt.Sprintf("the state directory cannot be made: %v", plain(err))
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.loadNames()
+	h.loadOffers()
+	h.loadPause()
+	h.bootBy = cfg.Now().Add(h.set.ResumeGrace)
+	h.adoptLedger(cfg.Ledger.Open())
+	h.wakeAt(h.bootBy)
+	return h, nil
+}
+
+// Apply takes new settings over. Calls that wait keep the deadline they have.
+func (h *Hub) Apply(s Settings) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.set = s.withDefaults()
+	for name := range h.cats {
+		h.refreshView(name)
+	}
+	for _, ho := range h.hosts {
+		h.dispatch(ho)
+	}
+}
+
+// Stop ends what has not begun ("Stopping"), cuts the links and returns when
+// everything of the hub is at rest and saved, or when ctx ends. Calls that run
+// stay open in the ledger for the next process; whoever still follows one gets
+// ErrDetached.
+func (h *Hub) Stop(ctx context.Context) {
+	h.mu.Lock()
+	h.stopping = true
+	var ending []*call
+	for _, c := range h.calls {
+		if !c.state.Final() && !c.sent {
+			h.end(c, refused(bridge.Stopping, bridge.RetrySafe))
+		}
+		if c.state.Final() && !c.settled {
+			ending = append(ending, c)
+		}
+		c.nudge()
+	}
+	for _, ho := range h.hosts {
+		if ho.link != nil {
+			ho.link.conn.Close()
+		}
+	}
+	h.mu.Unlock()
+	h.wakeRun()
+	rest := make(chan struct{})
+	go func() {
+		defer close(rest)
+		for _, c := range ending { // their followers write the ends
+			select {
+			case <-c.over:
+			case <-ctx.Done():
+			}
+		}
+		h.work.Wait()
+	}()
+	select {
+	case <-rest:
+	case <-ctx.Done():
+	}
+	h.save()
+}
+
+// Idle reports that nothing is attached, expected back, open or kept for a
+// caller who may resume.
+func (h *Hub) Idle() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.hosts) == 0 && len(h.calls) == 0
+}
+
+// Problems says what is wrong with the hub's own files, for their owner.
+func (h *Hub) Problems() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return sortedValues(h.problems)
+}
+
+func (h *Hub) now() time.Time { return h.cfg.Now() }
