@@ -9,6 +9,7 @@ import (
 	"io"
 	"strconv"
 	"time"
+	"unicode"
 )
 
 // position is where a stream stands, for resuming it.
@@ -56,7 +57,7 @@ func readEvent(r *bufio.Reader) (event, error) {
 			e.data = append(e.data, value...)
 			filled = true
 		case "id":
-			if bytes.IndexByte(value, 0) < 0 {
+			if !bytes.ContainsFunc(value, unicode.IsControl) { // it comes back as a header
 				e.id, e.hasID, filled = string(value), true, true
 			}
 		case "retry":
