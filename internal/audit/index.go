@@ -48,8 +48,7 @@ func (x *index) start(s bridge.CallStart, durable bool) {
 	x.record(s.ID).Start = &s
 }
 
-// end takes in an end and reports whether it has to be durable.
-func (x *index) end(e bridge.CallEnd) bool {
+func (x *index) end(e bridge.CallEnd) {
 	was, open := x.open[e.ID]
 	r := x.record(e.ID)
 	if open && r.Start == nil {
@@ -57,12 +56,11 @@ func (x *index) end(e bridge.CallEnd) bool {
 	}
 	if e.Late {
 		r.Late = &e
-		return false
+		return
 	}
 	r.End = &e
 	delete(x.open, e.ID)
 	x.count(e.At, e.State)
-	return open && was.durable
 }
 
 // record finds or makes the record of a call.

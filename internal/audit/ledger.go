@@ -131,8 +131,9 @@ func (l *Ledger) End(e bridge.CallEnd) error {
 		return fmt.Errorf("%w: %w", bridge.LedgerFault, err)
 	}
 	l.mu.Lock()
-	durable := l.index.end(e)
-	seq, err := l.append(line)
+	durable := !e.Late && l.index.open[e.ID].durable
+	seq, err := l.append(line) // before it counts: a rotation would carry it over as well
+	l.index.end(e)
 	if err != nil {
 		if len(l.pending) < maxPending {
 			l.pending = append(l.pending, line)
