@@ -78,6 +78,9 @@ func newWaitCmd(a *app) *cobra.Command {
 		Example: "  a2actl wait --host --timeout 60s && echo attached",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if n := howMany(host, idle, approval); n != 1 {
+				return usage("a2actl wait --host --timeout 60s", "wait takes one of --host, --idle and --approval")
+			}
 			var over <-chan time.Time
 			if timeout > 0 {
 				over = time.After(timeout)
@@ -110,9 +113,17 @@ func newWaitCmd(a *app) *cobra.Command {
 	f.BoolVar(&idle, "idle", false, "until no call runs or waits")
 	f.BoolVar(&approval, "approval", false, "until a call waits for your approval")
 	f.DurationVar(&timeout, "timeout", 0, "give up after this time (default: never)")
-	cmd.MarkFlagsOneRequired("host", "idle", "approval")
-	cmd.MarkFlagsMutuallyExclusive("host", "idle", "approval")
 	return cmd
+}
+
+func howMany(flags ...bool) int {
+	n := 0
+	for _, f := range flags {
+		if f {
+			n++
+		}
+	}
+	return n
 }
 
 type errTimeout time.Duration

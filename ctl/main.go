@@ -92,12 +92,16 @@ agents use the tools of the omp session that is running now.`,
 	return root
 }
 
+// suggestWithin is how many letters may be wrong for a suggestion.
+const suggestWithin = 2
+
 // onlyVerbs is the body of a command that only groups others.
 func onlyVerbs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
 	}
 	try := cmd.CommandPath() + " --help"
+	cmd.SuggestionsMinimumDistance = suggestWithin
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		try = cmd.CommandPath() + " " + near[0]
 	}

@@ -42,13 +42,13 @@ const (
 )
 
 type remoteConfig struct {
-	grant            grant
-	client, ssh      string
-	host, tokenEnv   string
-	port             int
-	local            bool
-	rotate, noToken  bool
-	portGiven, isNew bool
+	grant           grant
+	client, ssh     string
+	host, tokenEnv  string
+	port            int
+	local           bool
+	rotate, noToken bool
+	portGiven       bool
 }
 
 func newRemoteConfigCmd(a *app) *cobra.Command {
@@ -78,9 +78,6 @@ shown again, so its place is marked, unless --rotate replaces it.`,
 	f.BoolVar(&r.rotate, "rotate", false, "replace the secret of an existing token")
 	f.BoolVar(&r.noToken, "no-token", false, "leave the token's place empty")
 	f.StringVar(&r.tokenEnv, "token-env", "", "the client reads the token from this `VARIABLE`")
-	cmd.MarkFlagsMutuallyExclusive("rotate", "no-token", "token-env")
-	cmd.MarkFlagsMutuallyExclusive("local", "ssh")
-	cmd.MarkFlagsMutuallyExclusive("local", "port")
 	_ = cmd.RegisterFlagCompletionFunc("client", cobra.FixedCompletions([]string{clientOMP, clientClaude, clientCurl}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -122,6 +119,10 @@ func (a *app) remoteConfig(cmd *cobra.Command, r remoteConfig, name string) erro
 func (r remoteConfig) check(cmd *cobra.Command) error {
 	try := cmd.CommandPath() + " --help"
 	switch {
+	case r.local && (r.ssh != "" || r.portGiven):
+		return usage(try, "--local is for this machine: it goes with neither --ssh nor --port")
+	case r.rotate && r.noToken || r.rotate && r.tokenEnv != "" || r.noToken && r.tokenEnv != "":
+		return usage(try, "only one of --rotate, --no-token and --token-env can be meant")
 	case r.client != clientOMP && r.client != clientClaude && r.client != clientCurl:
 		return usage(try, "--client is omp, claude-code or curl, not %q", r.client)
 	case r.port < 1 || r.port > 65535:
@@ -220,7 +221,6 @@ func (a *app) bearer(cmd *cobra.Command, r *remoteConfig, store *auth.Store, pat
 	if err != nil {
 		return "", "", tokenFailure(err, name)
 	}
-	r.isNew = true
 	return secret.Reveal(), fmt.Sprintf("New token %q (%s). It is shown this once.", name, terms(record, a.now())), nil
 }
 
