@@ -89,7 +89,7 @@ func (f *Front) resume(w http.ResponseWriter, r *http.Request, peer bridge.Peer,
 	x.started = e.started
 	x.handed.Store(true)
 	x.notes.token = e.progress
-	x.notes.count = 1 + max(0, time.Since(e.started).Milliseconds())*progressRate/1000
+	x.notes.count = 2 + max(0, time.Since(e.started).Milliseconds())*progressRate/1000
 	x.call = bridge.Call{ID: e.call, Ref: bridge.Ref{
 		Front: "mcp", Session: s.key, RPC: e.rpc, Revision: s.revision, Token: peer.Token, Peer: peer.Name}}
 	defer x.cancel(nil)

@@ -101,9 +101,14 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the bridge is not set up correctly", http.StatusInternalServerError)
 		return
 	}
+	limitBody(w, r)
 	host, ok := hostOf(r.URL.Path)
 	if !ok {
 		http.NotFound(w, r)
+		return
+	}
+	if r.Method != http.MethodPost && r.ContentLength != 0 {
+		badRequest("only a POST has a body here").write(w, nil)
 		return
 	}
 	switch r.Method {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -34,7 +35,7 @@ const (
 
 // rig is the front behind a real server, with callers named by their token.
 type rig struct {
-	t      *testing.T
+	t      testing.TB
 	hub    *hubFake
 	front  *mcpfront.Front
 	url    string
@@ -42,7 +43,7 @@ type rig struct {
 }
 
 // newRig serves on a loopback socket.
-func newRig(t *testing.T) *rig {
+func newRig(t testing.TB) *rig {
 	t.Helper()
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -51,7 +52,7 @@ func newRig(t *testing.T) *rig {
 	return serve(t, newHubFake(), ln, (&net.Dialer{}).DialContext)
 }
 
-func newFront(t *testing.T, hub mcpfront.Hub) *mcpfront.Front {
+func newFront(t testing.TB, hub mcpfront.Hub) *mcpfront.Front {
 	t.Helper()
 	f, err := mcpfront.New(mcpfront.Config{Hub: hub, Key: bytes.Repeat([]byte{7}, 32), Body: 1 << 20, Version: "1.0.0"})
 	if err != nil {
@@ -60,17 +61,21 @@ func newFront(t *testing.T, hub mcpfront.Hub) *mcpfront.Front {
 	return f
 }
 
-func serve(t *testing.T, hub *hubFake, ln net.Listener, dial func(context.Context, string, string) (net.Conn, error)) *rig {
+func serve(t testing.TB, hub *hubFake, ln net.Listener, dial func(context.Context, string, string) (net.Conn, error)) *rig {
 	t.Helper()
 	front := newFront(t, hub)
+	expires := time.Now().Add(25 * time.Second)
 	srv := &http.Server{
 		ConnContext:       front.ConnContext,
 		ReadHeaderTimeout: time.Minute,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			name := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 			p := bridge.Peer{Token: "t_" + name, Name: name, Role: bridge.RolePeer}
-			if name == "narrow" {
+			switch name {
+			case "narrow":
 				p.Tools = []string{"re*"}
+			case "short":
+				p.Expires = expires
 			}
 			front.ServeHTTP(w, r.WithContext(bridge.WithPeer(r.Context(), p)))
 		}),
@@ -89,9 +94,10 @@ func serve(t *testing.T, hub *hubFake, ln net.Listener, dial func(context.Contex
 // reply is a response with its body still open.
 type reply struct {
 	*http.Response
-	t     *testing.T
+	t     testing.TB
 	lines *bufio.Reader
 	close context.CancelFunc
+	first string // for the test's own use
 }
 
 // do sends a request of the token "laptop". header is name, value, …
@@ -130,7 +136,7 @@ func (g *rig) try(ctx context.Context, method, path, body string, header ...stri
 		return nil, err
 	}
 	g.t.Cleanup(cancel)
-	return &reply{resp, g.t, bufio.NewReader(resp.Body), cancel}, nil
+	return &reply{resp, g.t, bufio.NewReader(resp.Body), cancel, ""}, nil
 }
 
 // post sends a legacy request of a session.
@@ -214,6 +220,21 @@ func field(block, name string) string {
 	return ""
 }
 
+// progressOf takes a progress notification apart.
+func progressOf(t *testing.T, data string) (int, string) {
+	t.Helper()
+	var n struct {
+		Params struct {
+			Progress int
+			Message  string
+		}
+	}
+	if err := json.Unmarshal([]byte(data), &n); err != nil || n.Params.Progress == 0 {
+		t.Fatalf("no progress: %q (%v)", data, err)
+	}
+	return n.Params.Progress, n.Params.Message
+}
+
 // finish ends the newest call of a tool with a result.
 func (g *rig) finish(tool, result string) {
 	g.t.Helper()
@@ -239,3 +260,22 @@ func (g *rig) outcome(c *callFake) bridge.Outcome {
 }
 
 const okResult = `{"content":[{"type":"text","text":"done"}]}`
+
+func newRecorder() *httptest.ResponseRecorder { return httptest.NewRecorder() }
+
+func mustRequest(t *testing.T, body string) *http.Request {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	return r
+}
+
+// ask sends one request past the network.
+func ask(t *testing.T, f *mcpfront.Front, body, session string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := mustRequest(t, body)
+	r.Header.Set("Mcp-Session-Id", session)
+	w := newRecorder()
+	f.ServeHTTP(w, r.WithContext(bridge.WithPeer(r.Context(), bridge.Peer{Token: "t_1", Name: "one"})))
+	return w
+}

@@ -48,11 +48,6 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, *fau
 	if r.ContentLength > limit {
 		return nil, tooLarge
 	}
-	// Errors of the deadline are no news: a writer without one is a test's.
-	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout))
-	defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
-
 	var body []byte
 	var err error
 	if r.ContentLength >= 0 {
@@ -68,7 +63,17 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, *fau
 	if err != nil {
 		return nil, &fault{http.StatusBadRequest, codeParse, "the request body could not be read", nil}
 	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return body, nil
+}
+
+// limitBody bounds the time in which a body has to come. It stays in force when
+// the request is refused, since the server then still reads what it can of the
+// body. Writers without deadlines do without.
+func limitBody(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
+	}
 }
 
 // parse takes a body apart. What it returns without a fault is one well-formed

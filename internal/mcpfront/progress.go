@@ -14,8 +14,10 @@ import (
 const (
 	// maxProgress bounds the text of one notification; of more, the newest is kept.
 	maxProgress = 4 << 10
-	// progressGap is the least time between two notifications of one call.
-	progressGap = 200 * time.Millisecond
+	// progressGap is the time between two notifications of one call. One may
+	// come before its time, so that a few distinct messages in a row are not
+	// merged; it is still never more than five in a second.
+	progressGap = 250 * time.Millisecond
 	// progressRate is more notifications a second than a call ever sends. An
 	// answer that is resumed counts on from where the last could have been.
 	progressRate = 10
@@ -38,7 +40,7 @@ type notes struct {
 	fresh bool   // there is something to write, perhaps without text
 	armed bool   // a timer or a write is under way that will look again
 	ended bool
-	last  time.Time
+	due   time.Time // when the next one is due, at an even pace
 	count int64
 	timer *time.Timer
 }
@@ -64,7 +66,7 @@ func (n *notes) add(text string, write func()) {
 // arm plans the next write. mu is held.
 func (n *notes) arm(write func()) {
 	n.armed = true
-	n.timer = time.AfterFunc(max(0, progressGap-time.Since(n.last)), write)
+	n.timer = time.AfterFunc(max(0, time.Until(n.due.Add(-progressGap))), write)
 }
 
 // take gives the notification to write now, nil when there is nothing to say.
@@ -103,7 +105,10 @@ func (n *notes) alive(text string) []byte {
 // message is a notification, counted. mu is held.
 func (n *notes) message(text string) []byte {
 	n.count++
-	n.last = time.Now()
+	if now := time.Now(); n.due.Before(now) {
+		n.due = now
+	}
+	n.due = n.due.Add(progressGap)
 	b := append([]byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`), n.token...)
 	b = append(b, `,"progress":`...)
 	b = strconv.AppendInt(b, n.count, 10)
@@ -161,7 +166,10 @@ func (x *exchange) tick() {
 	case x.asking.Load():
 		text = noteApproval
 	}
-	x.out.mu.Lock()
+	if !x.out.mu.TryLock() { // what is being written keeps it alive
+		x.pulse.Reset(keepAlive)
+		return
+	}
 	part := [][]byte{comment}
 	if x.notes.token != nil {
 		if note := x.notes.alive(text); note != nil {

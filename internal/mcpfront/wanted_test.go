@@ -47,6 +47,7 @@ func TestSurface(t *testing.T) {
 		{"delete of an unknown session", "DELETE", "/mcp", "", []string{"Mcp-Session-Id", "x"}, 404, nul, ""},
 		{"delete again", "DELETE", "/mcp", "", []string{"Mcp-Session-Id", gone}, 404, nul, ""},
 		{"delete, modern", "DELETE", "/mcp", "", old("Mcp-Protocol-Version", modern), 405, nul, "POST"},
+		{"get with a body", "GET", "/mcp", "{}", old(), 400, nul, ""},
 		{"put", "PUT", "/mcp", "", nil, 405, nul, "GET, POST, DELETE"},
 		{"patch", "PATCH", "/mcp", "", nil, 405, nul, "GET, POST, DELETE"},
 		{"options", "OPTIONS", "/mcp", "", nil, 405, nul, "GET, POST, DELETE"},
