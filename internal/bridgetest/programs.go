@@ -69,7 +69,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 		cmd := exec.Command(lookPath(ts, args[1]), args[2:]...)
 		cmd.Dir = ts.MkAbs(".")
 		cmd.Env = append(os.Environ(), scriptVars(ts)...)
-		out, _ := cmd.CombinedOutput() // a failure is what is being waited out
+		out, _ := cmd.Output() // a failure is what is being waited out
 		if want.Match(out) {
 			return
 		}
