@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -313,17 +314,17 @@ func TestCallEndsWithItsContextAndTheServerSeesIt(t *testing.T) {
 }
 
 // legacyServer is the least of a server with sessions. call answers tools/call
-// and the GETs that resume it.
+// and the GETs that resume it, one at a time.
 type legacyServer struct {
-	mu    sync.Mutex
+	mu    sync.Mutex // guards heard and what call uses
 	heard []string
 	call  func(w http.ResponseWriter, a asked)
 }
 
 func (l *legacyServer) handle(w http.ResponseWriter, a asked) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.heard = append(l.heard, strings.TrimSpace(a.Method+" "+a.Body.Method))
-	l.mu.Unlock()
 	if a.Body.Method != "initialize" && (a.Header.Get("Mcp-Session-Id") != "s1" || a.Header.Get("Mcp-Protocol-Version") != "2025-06-18") {
 		w.WriteHeader(http.StatusNotFound)
 		return
@@ -345,6 +346,13 @@ func (l *legacyServer) handle(w http.ResponseWriter, a asked) {
 	default:
 		l.call(w, a)
 	}
+}
+
+// requests returns what was asked so far.
+func (l *legacyServer) requests() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.heard)
 }
 
 func session(t *testing.T, call func(w http.ResponseWriter, a asked)) (*probe.Session, *legacyServer) {
@@ -373,7 +381,7 @@ func TestSessionFromBeginToEnd(t *testing.T) {
 		t.Error(err)
 	}
 	want := []string{"POST initialize", "POST notifications/initialized", "POST tools/list", "POST tools/call", "DELETE"}
-	if diff := cmp.Diff(want, l.heard); diff != "" {
+	if diff := cmp.Diff(want, l.requests()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
@@ -407,7 +415,7 @@ func TestBrokenStreamIsResumedWhereItWasAndTheCallIsNotSentAgain(t *testing.T) {
 	if diff := cmp.Diff([]string{"one", "two"}, heard); diff != "" {
 		t.Errorf("progress (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"POST tools/call", "GET", "GET", "GET"}, l.heard[2:]); diff != "" {
+	if diff := cmp.Diff([]string{"POST tools/call", "GET", "GET", "GET"}, l.requests()[2:]); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
@@ -443,7 +451,7 @@ func TestStreamThatCannotBeResumedIsLost(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 		calls := 0
-		for _, h := range l.heard {
+		for _, h := range l.requests() {
 			if h == "POST tools/call" {
 				calls++
 			}
