@@ -238,19 +238,19 @@ func (s *Store) change(edit func(*tokensFile) error) error {
 	}
 	defer func() { _ = side.Close() }()
 
-	f := &tokensFile{Version: fileVersion, Tokens: []fileToken{}}
-	st, data, err := readTokens(s.path)
-	if err == nil && st.exists {
-		f, err = parseFile(data)
-	}
+	_, f, err := s.load()
 	if err != nil {
-		return s.read().problem
+		return err
+	}
+	if f == nil {
+		f = &tokensFile{Version: fileVersion, Tokens: []fileToken{}}
 	}
 	if err := edit(f); err != nil {
 		return err
 	}
 	f.prune(s.now())
-	if data, err = json.MarshalIndent(f, "", "  "); err != nil {
+	data, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
 		return err
 	}
 	if err := writePrivate(s.path, append(data, '\n')); err != nil {

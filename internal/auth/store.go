@@ -124,21 +124,29 @@ func (s *Store) snapshot() *snapshot {
 
 // read builds a snapshot from the file as it is now.
 func (s *Store) read() *snapshot {
+	st, f, err := s.load()
+	snap := &snapshot{stamp: st, problem: err}
+	if f != nil {
+		snap.fill(f)
+	}
+	return snap
+}
+
+// load reads the file: nil without an error when there is none.
+func (s *Store) load() (stamp, *tokensFile, error) {
 	st, data, err := readTokens(s.path)
-	snap := &snapshot{stamp: st}
-	if err == nil && st.exists {
+	if err == nil && !st.exists {
+		return st, nil, nil
+	}
+	if err == nil {
 		var f *tokensFile
 		if f, err = parseFile(data); err == nil {
-			snap.fill(f)
-			return snap
+			return st, f, nil
 		}
 		err = fmt.Errorf("%s cannot be used: %w", s.path, err)
 	}
-	if err != nil {
-		snap.problem = fmt.Errorf("%w\nno token is accepted until it is mended; to start over: mv %s %s.broken, then make new tokens: a2actl print-remote-config NAME",
-			err, s.path, s.path)
-	}
-	return snap
+	return st, nil, fmt.Errorf("%w\nno token is accepted until it is mended; to start over: mv %s %s.broken, then make new tokens: a2actl print-remote-config NAME",
+		err, s.path, s.path)
 }
 
 func (snap *snapshot) fill(f *tokensFile) {
