@@ -122,7 +122,8 @@ func (h *Hub) faultEnding(c *call, e *hostlink.Error) ending {
 		end.detail = detail
 		return end
 	case hostlink.KindNotReady:
-		return ending{state: bridge.Expired, kind: bridge.NoHost, executed: bridge.ExecutedNo, retry: bridge.RetrySafe}
+		return ending{state: bridge.Expired, kind: bridge.NoHost, executed: bridge.ExecutedNo, retry: bridge.RetrySafe,
+			detail: "was not ready to run it"}
 	case hostlink.KindDenied:
 		end := refused(bridge.Denied, bridge.RetryAsk)
 		end.detail = detail

@@ -73,8 +73,9 @@ type Hub struct {
 	due      time.Time // when Run wakes next; zero: not before it is kicked
 	dirty    dirty
 	problems map[string]string // by what they are about
-	stopping bool
-	bootBy   time.Time // hosts of the previous process are expected until then
+	refusing bool              // nothing begins any more
+	stopping bool              // and the links are cut
+	bootBy   time.Time         // hosts of the previous process are expected until then
 }
 
 // New makes a hub and reads what an earlier one left in StateDir. Files that
@@ -123,13 +124,27 @@ func (h *Hub) Apply(s Settings) {
 	}
 }
 
+// Refuse ends what has not begun ("Stopping") and lets nothing begin from here
+// on; what runs goes on. It is the first half of Stop.
+func (h *Hub) Refuse() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refusing = true
+	for _, c := range h.calls {
+		if !c.state.Final() && !c.sent {
+			h.end(c, refused(bridge.Stopping, bridge.RetrySafe))
+		}
+		c.nudge()
+	}
+}
+
 // Stop ends what has not begun ("Stopping"), cuts the links and returns when
 // everything of the hub is at rest and saved, or when ctx ends. Calls that run
 // stay open in the ledger for the next process; whoever still follows one gets
 // ErrDetached.
 func (h *Hub) Stop(ctx context.Context) {
 	h.mu.Lock()
-	h.stopping = true
+	h.refusing, h.stopping = true, true
 	var ending []*call
 	for _, c := range h.calls {
 		if !c.state.Final() && !c.sent {

@@ -22,7 +22,7 @@ func refusal(why bridge.Kind, retry bridge.Retry) *ending {
 // that is. What it cannot know yet is looked at again at hand-over.
 func (h *Hub) admit(c *call) *ending {
 	switch {
-	case h.stopping:
+	case h.refusing:
 		return refusal(bridge.Stopping, bridge.RetrySafe)
 	case h.isPaused():
 		return refusal(bridge.Paused, bridge.RetrySafe)

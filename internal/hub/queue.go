@@ -101,7 +101,7 @@ func (h *Hub) grant(ho *host, c *call) {
 
 // up reports whether a host can take a call now.
 func (h *Hub) up(ho *host) bool {
-	return !h.stopping && ho.link != nil && ho.link.open && ho.listed && ho.state != hostlink.StateNotReady && !h.frozen(ho)
+	return !h.refusing && ho.link != nil && ho.link.open && ho.listed && ho.state != hostlink.StateNotReady && !h.frozen(ho)
 }
 
 // frozen reports whether an attached host has been silent for too long.

@@ -21,7 +21,7 @@ func (h *Hub) text(c *call, e ending) string {
 	var s string
 	switch e.kind {
 	case bridge.NoHost:
-		return h.noHostText(c)
+		return h.noHostText(c, e)
 	case bridge.QueueFull:
 		s = "Not executed: too many calls wait for this " + host.long + " already. Calling again in a moment is safe."
 	case bridge.Paused:
@@ -87,10 +87,12 @@ func (h *Hub) faultText(tool string, host noun, e ending) string {
 }
 
 // noHostText explains why nobody could run a call, with what is true now.
-func (h *Hub) noHostText(c *call) string {
+func (h *Hub) noHostText(c *call, e ending) string {
 	n, ho := h.noun(c), h.hosts[c.target]
 	var why, then string
 	switch {
+	case e.detail != "":
+		why = fmt.Sprintf("the %s %q %s.", n.long, c.hostName, e.detail)
 	case ho != nil && ho.link != nil && h.frozen(ho):
 		why = fmt.Sprintf("the %s %q does not respond.", n.long, ho.name)
 		then = "Someone must look at " + n.short + " on that machine."
