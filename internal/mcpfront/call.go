@@ -32,7 +32,6 @@ type exchange struct {
 	primed  bool // its client has an id to come back with; guarded by live.mu
 	started time.Time
 	notes   notes
-	pulse   *time.Timer // nil for clients that take no streams
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	left    chan struct{} // closed when the hub has let go of it
@@ -89,7 +88,7 @@ func (f *Front) resume(w http.ResponseWriter, r *http.Request, peer bridge.Peer,
 	x.started = e.started
 	x.handed.Store(true)
 	x.notes.token = e.progress
-	x.notes.count = 2 + max(0, time.Since(e.started).Milliseconds())*progressRate/1000
+	x.notes.count = progressBase(time.Since(e.started))
 	x.call = bridge.Call{ID: e.call, Ref: bridge.Ref{
 		Front: "mcp", Session: s.key, RPC: e.rpc, Revision: s.revision, Token: peer.Token, Peer: peer.Name}}
 	defer x.cancel(nil)
@@ -123,13 +122,10 @@ func (f *Front) newExchange(w http.ResponseWriter, r *http.Request, peer bridge.
 // run waits for the outcome of the call and answers with it.
 func (x *exchange) run(wait func() (bridge.Outcome, error)) {
 	if x.streams {
-		x.pulse = time.AfterFunc(keepAlive, x.tick)
+		x.notes.later(x.tick)
 	}
 	o, err := wait()
 	close(x.left)
-	if x.pulse != nil {
-		x.pulse.Stop()
-	}
 	x.notes.stop()
 	cause := context.Cause(x.ctx)
 	switch {

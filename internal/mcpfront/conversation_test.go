@@ -9,15 +9,18 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
 	"github.com/a2a-bridge/a2a-bridge/internal/bridge"
+	"github.com/a2a-bridge/a2a-bridge/internal/mcpfront"
 )
 
 var update = flag.Bool("update", false, "rewrite the server's side of testdata/*.txtar")
@@ -40,6 +43,7 @@ var update = flag.Bool("update", false, "rewrite the server's side of testdata/*
 //	await TOOL STATE     waits for it; shows how it stands
 //	tools NAME…          another catalogue
 //	end-streams, cut TOKEN
+//	gone                 waits until no answer is open
 //
 // $session is the id of the last initialize, $event the newest event id.
 func TestConversations(t *testing.T) {
@@ -162,6 +166,14 @@ func (c *conversation) step(script string) string {
 			tools = append(tools, tool(name, ""))
 		}
 		c.hub.setTools("", tools...)
+	case "gone":
+		deadline := time.Now().Add(patience)
+		for slices.ContainsFunc(c.front.Peers(), func(p mcpfront.Connected) bool { return p.Running > 0 }) {
+			if time.Now().After(deadline) {
+				c.t.Fatal("an answer is still open")
+			}
+			runtime.Gosched()
+		}
 	case "end-streams":
 		c.front.EndStreams()
 	case "cut":

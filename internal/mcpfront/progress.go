@@ -18,9 +18,6 @@ const (
 	// come before its time, so that a few distinct messages in a row are not
 	// merged; it is still never more than five in a second.
 	progressGap = 250 * time.Millisecond
-	// progressRate is more notifications a second than a call ever sends. An
-	// answer that is resumed counts on from where the last could have been.
-	progressRate = 10
 )
 
 // What is said about a call that has nothing to say itself.
@@ -29,6 +26,11 @@ const (
 	noteApproval = "Waiting for the owner's approval."
 	noteAnswered = "The owner has answered."
 )
+
+// progressBase is where an answer that is resumed counts on from: a call never
+// sends as many notifications as it lasts milliseconds, and its first ones
+// come two at a time.
+func progressBase(elapsed time.Duration) int64 { return 2 + max(0, elapsed.Milliseconds()) }
 
 // notes merges what the hub reports about one call until it can be written.
 // Its lock is only ever held for a moment: the hub never waits for a client.
@@ -42,7 +44,8 @@ type notes struct {
 	ended bool
 	due   time.Time // when the next one is due, at an even pace
 	count int64
-	timer *time.Timer
+	timer *time.Timer // for what is fresh
+	pulse *time.Timer // for signs of life
 }
 
 // add takes new output. write is called soon, on a goroutine of its own, and
@@ -119,13 +122,24 @@ func (n *notes) message(text string) []byte {
 	return append(b, "}}"...)
 }
 
-// stop ends the timer; a write that runs already finds the answer closed.
+// later plans the next sign of life.
+func (n *notes) later(tick func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.ended {
+		n.pulse = time.AfterFunc(keepAlive, tick)
+	}
+}
+
+// stop ends the timers; a write that runs already finds the answer closed.
 func (n *notes) stop() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.ended = true
-	if n.timer != nil {
-		n.timer.Stop()
+	for _, t := range []*time.Timer{n.timer, n.pulse} {
+		if t != nil {
+			t.Stop()
+		}
 	}
 }
 
@@ -167,7 +181,7 @@ func (x *exchange) tick() {
 		text = noteApproval
 	}
 	if !x.out.mu.TryLock() { // what is being written keeps it alive
-		x.pulse.Reset(keepAlive)
+		x.notes.later(x.tick)
 		return
 	}
 	part := [][]byte{comment}
@@ -183,6 +197,6 @@ func (x *exchange) tick() {
 	}
 	x.out.mu.Unlock()
 	if !closed {
-		x.pulse.Reset(keepAlive)
+		x.notes.later(x.tick)
 	}
 }

@@ -272,6 +272,7 @@ func TestProgressCountsOnAfterAResume(t *testing.T) {
 			}
 			if last = n; n%3 == 0 {
 				r.close()
+				<-time.After(time.Second) // as the stream told it to
 				r = g.do("GET", "/mcp", "", "Mcp-Session-Id", s, "Last-Event-ID", id)
 				next := field(r.block(), "id")
 				if next == id || next == "" {
