@@ -90,6 +90,7 @@ func (d *daemon) drain(ctx context.Context) {
 	}
 	d.serving.Wait()
 	d.front.EndStreams()
+	d.hub.Refuse()
 	patience, cancel := context.WithTimeout(ctx, drainTime)
 	defer cancel()
 	d.conns.settle(patience)
