@@ -1,10 +1,13 @@
 package mcpfront_test
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -292,5 +295,59 @@ func TestRequestWithoutAPeerIsOurFault(t *testing.T) {
 	f.ServeHTTP(w, mustRequest(t, "{}"))
 	if w.Code != http.StatusInternalServerError {
 		t.Errorf("status %d", w.Code)
+	}
+}
+
+// TestDeadRequestsOfTheBacklogDoNotRun: requests that were sent while the
+// daemon was away, by clients that have given up since, are not executed.
+func TestDeadRequestsOfTheBacklogDoNotRun(t *testing.T) {
+	t.Parallel()
+	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := callBody("1", "echo", `,"arguments":{},`+meta)
+	const n = 32
+	var alive net.Conn
+	for i := range n {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		if _, err := fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer laptop\r\nContent-Type: application/json\r\nMcp-Protocol-Version: %s\r\nMcp-Method: tools/call\r\nMcp-Name: echo\r\nContent-Length: %d\r\n\r\n%s", modern, len(body), body); err != nil {
+			t.Fatal(err)
+		}
+		if alive = conn; i < n-1 {
+			_ = conn.Close()
+		}
+	}
+	g := serve(t, newHubFake(), ln, nil)
+	resp, err := http.ReadResponse(bufio.NewReader(alive), nil)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("the living client got %v, %v", resp, err)
+	}
+	_ = resp.Body.Close()
+	deadline := time.Now().Add(patience)
+	for {
+		g.hub.mu.Lock()
+		seen, ran, open := len(g.hub.calls), 0, 0
+		for _, c := range g.hub.calls {
+			ran += c.ran
+			if !c.state.Final() {
+				open++
+			}
+		}
+		g.hub.mu.Unlock()
+		if ran > 1 {
+			t.Fatalf("%d of %d calls ran", ran, seen)
+		}
+		if seen == n && open == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d calls came, %d are open", seen, open)
+		}
+		runtime.Gosched()
 	}
 }
