@@ -37,7 +37,7 @@ func (h *Host) hello() (Hello, told) {
 
 // welcomed takes the answer to our hello, on the read loop: calls of this
 // link come after it.
-func (h *Host) welcomed(ctx context.Context, conn *Conn, hello Hello, t *told, result json.RawMessage, err error) error {
+func (h *Host) welcomed(conn *Conn, hello Hello, t *told, result json.RawMessage, err error) error {
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (h *Host) welcomed(ctx context.Context, conn *Conn, hello Hello, t *told, r
 		if c := h.calls.find(r.CallID); c != nil {
 			work = func(ctx context.Context, r *Incoming) (json.RawMessage, *Error) { return c.serve(ctx, h.calls, r) }
 		}
-		if err := conn.resume(ctx, r.ID, work); err != nil {
+		if err := conn.resume(r.ID, work); err != nil {
 			return fmt.Errorf("resume %s: %w", r.CallID, err)
 		}
 	}

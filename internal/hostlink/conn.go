@@ -83,6 +83,7 @@ type Conn struct {
 	over     bool // nothing may be added to the two maps any more
 
 	// The read loop's own.
+	link   context.Context // parent of every request's context; ends with the link
 	faults int
 	logged map[string]bool
 }
@@ -115,11 +116,12 @@ func (c *Conn) Close() { c.w.close() }
 func (c *Conn) Run(ctx context.Context) error {
 	link, end := context.WithCancelCause(context.WithoutCancel(ctx)) // its end always says ErrLinkLost
 	defer end(ErrLinkLost)
+	c.link = link
 	stop := context.AfterFunc(ctx, c.w.close)
 	defer stop()
 	c.work.Go(func() { c.ping(link) })
 
-	err := c.read(link)
+	err := c.read()
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -130,7 +132,7 @@ func (c *Conn) Run(ctx context.Context) error {
 	return err
 }
 
-func (c *Conn) read(ctx context.Context) error {
+func (c *Conn) read() error {
 	lines := NewLineReader(c.conn, MaxFrame)
 	for {
 		line, owned, err := lines.Next()
@@ -149,7 +151,7 @@ func (c *Conn) read(ctx context.Context) error {
 				if !owned {
 					f.body = append(json.RawMessage(nil), f.body...)
 				}
-				err = c.dispatch(ctx, f)
+				err = c.dispatch(f)
 			} else {
 				c.spoiled(line, &Error{Kind: KindFault, Executed: bridge.ExecutedUnknown, Message: "the answer cannot be read: " + err.Error()})
 			}
@@ -175,7 +177,7 @@ func (c *Conn) spoiled(line []byte, e *Error) {
 }
 
 // dispatch hands a frame to whom it concerns. Its error is a fault.
-func (c *Conn) dispatch(ctx context.Context, f frame) error {
+func (c *Conn) dispatch(f frame) error {
 	switch f.kind {
 	case frameResult:
 		c.answered(f.id, f.body, nil)
@@ -189,7 +191,7 @@ func (c *Conn) dispatch(ctx context.Context, f frame) error {
 		if isEvent(f.method) {
 			return c.event(f)
 		}
-		return c.asked(ctx, f)
+		return c.asked(f)
 	case frameNotice:
 		switch f.method {
 		case MethodFault:

@@ -208,7 +208,7 @@ func (h *Host) attach(ctx context.Context) (welcomed bool, err error) {
 	hello, told := h.hello()
 	go func() { ended <- conn.Run(linkCtx) }()
 	_, err = conn.Start(MethodHello, hello, nil, func(result json.RawMessage, err error) {
-		welcome <- h.welcomed(linkCtx, conn, hello, &told, result, err)
+		welcome <- h.welcomed(conn, hello, &told, result, err)
 	})
 	if err == nil {
 		select {

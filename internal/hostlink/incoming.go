@@ -69,10 +69,10 @@ func (r *Incoming) answer(result json.RawMessage, e *Error) error {
 }
 
 // asked starts the work on a request of the other side.
-func (c *Conn) asked(ctx context.Context, f frame) error {
+func (c *Conn) asked(f frame) error {
 	switch f.method {
 	case MethodHello, MethodCall, MethodRequest:
-		r, rctx, err := c.take(ctx, f.id)
+		r, rctx, err := c.take(f.id)
 		if err != nil {
 			return err
 		}
@@ -96,8 +96,8 @@ func (c *Conn) refuse(id int64, answer func(*Incoming) error) {
 
 // resume takes a request that the other side has counted as id on this link
 // without sending it. It must be called on the read loop.
-func (c *Conn) resume(ctx context.Context, id int64, work func(context.Context, *Incoming) (json.RawMessage, *Error)) error {
-	r, rctx, err := c.take(ctx, id)
+func (c *Conn) resume(id int64, work func(context.Context, *Incoming) (json.RawMessage, *Error)) error {
+	r, rctx, err := c.take(id)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (c *Conn) resume(ctx context.Context, id int64, work func(context.Context, 
 }
 
 // take registers a request of the other side.
-func (c *Conn) take(ctx context.Context, id int64) (*Incoming, context.Context, error) {
+func (c *Conn) take(id int64) (*Incoming, context.Context, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.incoming[id] != nil {
@@ -115,7 +115,7 @@ func (c *Conn) take(ctx context.Context, id int64) (*Incoming, context.Context, 
 	if len(c.incoming) >= maxIncoming {
 		return nil, nil, fmt.Errorf("more than %d requests at once", maxIncoming)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(c.link)
 	r := &Incoming{ID: id, conn: c, cancel: cancel}
 	c.incoming[id] = r
 	return r, ctx, nil
