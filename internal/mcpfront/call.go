@@ -131,11 +131,11 @@ func (x *exchange) run(wait func() (bridge.Outcome, error)) {
 	switch {
 	case errors.Is(err, bridge.NotFound):
 		x.deliver(bridge.Outcome{Call: x.call.ID, State: bridge.Unknown, Kind: bridge.NotFound})
-	case err == nil && (x.stopped.Load() || o.State == bridge.Abandoned && cause == errEnded):
+	case err == nil && (x.stopped.Load() || o.State == bridge.Abandoned && errors.Is(cause, errEnded)):
 		x.deliver(bridge.Outcome{Call: x.call.ID, State: bridge.Refused, Kind: bridge.Stopping})
 	case err == nil:
 		x.conclude(o)
-	case cause == errStuck || x.r.Context().Err() != nil:
+	case errors.Is(cause, errStuck) || x.r.Context().Err() != nil:
 		x.out.close()
 		x.f.departed(x)
 	case cause != nil || x.f.live.isPrimed(x): // the client knows why, or comes back

@@ -51,7 +51,7 @@ func (e *fault) write(w http.ResponseWriter, id json.RawMessage) {
 		b = append(b, `,"data":`...)
 		b = append(b, e.data...)
 	}
-	writeJSON(w, e.status, b, []byte("}}"))
+	_ = writeJSON(w, e.status, b, []byte("}}")) // a client that has left needs no answer
 }
 
 // notAllowed answers 405, which tells a client that a stream is not to be had.

@@ -93,7 +93,9 @@ func New(cfg Config) (*Front, error) {
 }
 
 // ServeHTTP answers a request to /, /mcp or /mcp/{host} whose caller has been
-// authenticated: the peer is in the request's context.
+// authenticated: the peer is in the request's context. The server must have no
+// ReadTimeout and no WriteTimeout: they would cut long calls and streams. The
+// front sets deadlines of its own where something has to move.
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	peer, ok := bridge.PeerFrom(r.Context())
 	if !ok {

@@ -254,7 +254,7 @@ func (h *hubFake) await(ctx context.Context, tool string, want func(*callFake) b
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			if c != nil {
-				return c, fmt.Errorf("%s is %s (%s)", tool, c.state, c.outcome.Kind)
+				return c, fmt.Errorf("%s is %s: %w", tool, c.state, c.outcome.Kind)
 			}
 			return nil, fmt.Errorf("there is no call of %s", tool)
 		}
@@ -262,5 +262,4 @@ func (h *hubFake) await(ctx context.Context, tool string, want func(*callFake) b
 }
 
 func running(c *callFake) bool { return c.state == bridge.Running }
-func queued(c *callFake) bool  { return c.state == bridge.Queued }
 func over(c *callFake) bool    { return c.state.Final() }

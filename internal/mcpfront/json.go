@@ -125,7 +125,7 @@ func quote(s string) []byte {
 // compact removes white space between tokens; a value without any is returned
 // as it is. The bytes of numbers and strings stay what they were.
 func compact(raw json.RawMessage) json.RawMessage {
-	if bytes.IndexAny(raw, " \t\r\n") < 0 {
+	if !bytes.ContainsAny(raw, " \t\r\n") {
 		return raw
 	}
 	var b bytes.Buffer
