@@ -13,13 +13,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
 
-// The bounds of the proof. A cold omp takes up to 6 s.
+// The bounds of the proof. A cold omp takes up to 6 s to be ready; what loads
+// says hello within a second of that.
 const (
 	proofTime  = 30 * time.Second
+	helloTime  = 8 * time.Second
 	proofGrace = 2 * time.Second // to leave by itself, once told
 	helloBytes = 1 << 20
 	tailBytes  = 4 << 10
@@ -48,11 +51,11 @@ func (a *app) proveOMP(ctx context.Context, omp string) (helloSeen, error) {
 	}
 	defer l.Close()
 
-	said := &tail{}
+	said, ready := &tail{}, &readiness{seen: make(chan struct{})}
 	cmd := exec.CommandContext(ctx, omp, "--mode", "rpc", "--no-session", "--no-lsp", "--no-skills", "--no-rules")
 	cmd.Dir = dir
 	cmd.Env = append(append([]string{}, a.environ...), "A2A_BRIDGE_HOST_SOCKET="+l.Addr().String(), "PATH="+a.ompPath(omp))
-	cmd.Stdout, cmd.Stderr = io.Discard, said
+	cmd.Stdout, cmd.Stderr = ready, said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that nothing of it stays
 	cmd.WaitDelay = proofGrace
 	stdin, err := cmd.StdinPipe()
@@ -80,14 +83,22 @@ func (a *app) proveOMP(ctx context.Context, omp string) (helloSeen, error) {
 		}
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // children that it left
 	}()
-	select {
-	case h := <-hello:
-		return h, nil
-	case err := <-ended:
-		ended <- err
-		return helloSeen{}, errors.New("omp ended at once" + said.lastLine())
-	case <-ctx.Done():
-		return helloSeen{}, fmt.Errorf("no hello in %s%s", proofTime, said.lastLine())
+	var late <-chan time.Time
+	started := ready.seen
+	for {
+		select {
+		case h := <-hello:
+			return h, nil
+		case err := <-ended:
+			ended <- err
+			return helloSeen{}, errors.New("omp ended at once" + said.lastLine())
+		case <-started:
+			started, late = nil, time.After(helloTime)
+		case <-late:
+			return helloSeen{}, errors.New("omp is ready, but no hello came" + said.lastLine())
+		case <-ctx.Done():
+			return helloSeen{}, fmt.Errorf("omp was not ready in %s%s", proofTime, said.lastLine())
+		}
 	}
 }
 
@@ -117,11 +128,33 @@ func firstHello(l net.Listener) (helloSeen, error) {
 	return frame.Params, nil
 }
 
-// tail keeps the end of what a program said. Only Wait's goroutine writes, and
-// it is read after that.
-type tail struct{ buf bytes.Buffer }
+// readiness waits for omp's first frame and drops the rest.
+type readiness struct {
+	seen chan struct{}
+	head []byte
+	done bool
+}
+
+func (r *readiness) Write(p []byte) (int, error) {
+	if !r.done {
+		r.head = append(r.head, p...)
+		if r.done = bytes.Contains(r.head, []byte(`"type":"ready"`)) || len(r.head) > tailBytes; r.done {
+			close(r.seen)
+			r.head = nil
+		}
+	}
+	return len(p), nil
+}
+
+// tail keeps the end of what a program said.
+type tail struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
 
 func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.buf.Write(p)
 	if over := t.buf.Len() - tailBytes; over > 0 {
 		t.buf.Next(over)
@@ -130,6 +163,8 @@ func (t *tail) Write(p []byte) (int, error) {
 }
 
 func (t *tail) lastLine() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	lines := strings.Split(strings.TrimSpace(t.buf.String()), "\n")
 	if last := lines[len(lines)-1]; last != "" {
 		return ": " + last
