@@ -1,0 +1,265 @@
+package service_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/a2a-bridge/a2a-bridge/internal/auth"
+	"github.com/a2a-bridge/a2a-bridge/internal/bridge"
+	"github.com/a2a-bridge/a2a-bridge/internal/bridgetest"
+	"github.com/a2a-bridge/a2a-bridge/internal/control"
+	"github.com/a2a-bridge/a2a-bridge/internal/hostlink"
+	"github.com/a2a-bridge/a2a-bridge/internal/localsock"
+	"github.com/a2a-bridge/a2a-bridge/internal/probe"
+	"github.com/a2a-bridge/a2a-bridge/service"
+)
+
+var echo = []bridgetest.ScriptedTool{{Name: "echo", Tier: bridge.TierRead}}
+
+// web sends one request and returns the answer's status, headers and body.
+func web(t *testing.T, method, url, token, body string) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, url, err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(raw)
+}
+
+const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+
+func TestWhoIsAskedBeforeWhichSession(t *testing.T) {
+	t.Parallel()
+	b := bridgetest.Start(t, bridgetest.Options{})
+	b.AttachScripted(t, bridgetest.HostOptions{Name: "app", Tools: echo})
+	token := b.Token(t, auth.CreateOptions{Name: "laptop"})
+	root := strings.TrimSuffix(b.URL, "/mcp")
+	for _, tc := range []struct {
+		name, path, token string
+		want              int
+	}{
+		{"the address", "/mcp", token, 200},
+		{"the short address", "/", token, 200},
+		{"a session by name", "/mcp/app", token, 200},
+		{"a name that never was, with a token", "/mcp/nobody", token, 404},
+		{"a name that never was, without", "/mcp/nobody", "", 401},
+		{"a session by name, without", "/mcp/app", "", 401},
+		{"no token", "/mcp", "", 401},
+		{"a wrong token", "/mcp", "a2ab_wrong", 401},
+		{"discovery, without", "/.well-known/oauth-protected-resource", "", 404},
+		{"discovery, with", "/.well-known/oauth-protected-resource", token, 404},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			resp, body := web(t, http.MethodPost, root+tc.path, tc.token, initialize)
+			if resp.StatusCode != tc.want {
+				t.Errorf("POST %s = %d %s, want %d", tc.path, resp.StatusCode, body, tc.want)
+			}
+			if tc.want == 401 && (resp.Header.Get("WWW-Authenticate") != "Bearer" || body != auth.Unauthorized) {
+				t.Errorf("401 = %q %q", resp.Header.Get("WWW-Authenticate"), body)
+			}
+		})
+	}
+}
+
+func TestTheOwnersVerbsInsideAHost(t *testing.T) {
+	t.Parallel()
+	b := bridgetest.Start(t, bridgetest.Options{})
+	h := b.AttachScripted(t, bridgetest.HostOptions{Name: "app", Tools: echo})
+	ask := func(r hostlink.Request, into any) error {
+		t.Helper()
+		raw, err := h.Request(t.Context(), r)
+		if err == nil && into != nil {
+			err = json.Unmarshal(raw, into)
+		}
+		return err
+	}
+	var made hostlink.SecretReply
+	if err := ask(hostlink.Request{Verb: hostlink.VerbToken}, &made); err != nil || made.Name != "laptop" || !strings.HasPrefix(made.Token, auth.Prefix) {
+		t.Fatalf("token = %q, %v", made.Name, err)
+	}
+	var second hostlink.SecretReply
+	if err := ask(hostlink.Request{Verb: hostlink.VerbToken}, &second); err != nil || second.Name != "laptop-2" {
+		t.Errorf("second token = %q, %v", second.Name, err)
+	}
+	if resp, body := web(t, http.MethodPost, b.URL, made.Token, initialize); resp.StatusCode != 200 {
+		t.Fatalf("the new token: %d %s", resp.StatusCode, body)
+	}
+	var status hostlink.StatusReply
+	if err := ask(hostlink.Request{Verb: hostlink.VerbStatus}, &status); err != nil || status.Address != b.URL || !status.Main || len(status.Tokens) != 2 {
+		t.Errorf("status = %+v, %v", status, err)
+	}
+	if err := ask(hostlink.Request{Verb: hostlink.VerbRotate}, nil); !isKind(err, hostlink.KindConflict) {
+		t.Errorf("rotate without a name, of two = %v, want %s", err, hostlink.KindConflict)
+	}
+	var rotated hostlink.SecretReply
+	if err := ask(hostlink.Request{Verb: hostlink.VerbRotate, Name: "laptop"}, &rotated); err != nil || rotated.Token == made.Token {
+		t.Errorf("rotate = %v", err)
+	}
+	if resp, _ := web(t, http.MethodPost, b.URL, made.Token, initialize); resp.StatusCode != 401 {
+		t.Errorf("the old token still gets %d", resp.StatusCode)
+	}
+	if err := ask(hostlink.Request{Verb: hostlink.VerbRotate, Name: "nobody"}, nil); !isKind(err, hostlink.KindNotFound) {
+		t.Errorf("rotate of nobody = %v, want %s", err, hostlink.KindNotFound)
+	}
+	if err := ask(hostlink.Request{Verb: hostlink.VerbPause, ForMs: 60_000}, nil); err != nil || b.Status(t).State != control.StatePaused {
+		t.Errorf("pause = %v, state %s", err, b.Status(t).State)
+	}
+	if err := ask(hostlink.Request{Verb: hostlink.VerbResume}, nil); err != nil || b.Status(t).State == control.StatePaused {
+		t.Errorf("resume = %v, state %s", err, b.Status(t).State)
+	}
+	if err := ask(hostlink.Request{Verb: "dance"}, nil); !isKind(err, hostlink.KindBadRequest) {
+		t.Errorf("an unknown verb = %v, want %s", err, hostlink.KindBadRequest)
+	}
+}
+
+func isKind(err error, kind string) bool {
+	var e *hostlink.Error
+	return errors.As(err, &e) && e.Kind == kind
+}
+
+func TestARevokedTokensStreamEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := bridgetest.Start(t, bridgetest.Options{})
+	token := b.Token(t, auth.CreateOptions{Name: "laptop"})
+	resp, _ := web(t, http.MethodPost, b.URL, token, initialize)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Accept", "text/event-stream")
+	req.Header.Set("Mcp-Session-Id", resp.Header.Get("Mcp-Session-Id"))
+	req.Header.Set("Mcp-Protocol-Version", "2025-11-25")
+	stream, err := http.DefaultClient.Do(req)
+	if err != nil || stream.StatusCode != 200 {
+		t.Fatalf("GET = %v, %v", stream, err)
+	}
+	defer stream.Body.Close()
+	if err := b.Tokens().Revoke("laptop"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Control.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, stream.Body)
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("the stream ended with %v, want its end", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("the stream is still open")
+	}
+}
+
+func TestListeningBeyondLoopbackIsSaidEverywhere(t *testing.T) {
+	t.Parallel()
+	b := bridgetest.Start(t, bridgetest.Options{Addr: "0.0.0.0:0", Config: "http:\n  insecure: true\n"})
+	h := bridgetest.StartScripted(t, bridgetest.HostOptions{Dial: b.DialHost, Tools: echo})
+	if w := h.WaitWelcome(t); !w.Insecure {
+		t.Error("the host was not told")
+	}
+	s := b.Status(t)
+	if len(s.Problems) == 0 || s.Problems[0].ID != "insecure" || s.State != control.StateDegraded {
+		t.Errorf("status = %s %v", s.State, s.Problems)
+	}
+	if !strings.HasPrefix(b.URL, "http://127.0.0.1:") {
+		t.Errorf("the address is %s, which no client can use", b.URL)
+	}
+}
+
+func TestASecondDaemonIsTurnedAway(t *testing.T) {
+	t.Parallel()
+	b := bridgetest.Start(t, bridgetest.Options{})
+	err := service.Run(t.Context(), service.Config{Env: b.Env, HTTPAddr: "127.0.0.1:0", Stderr: io.Discard})
+	var held *localsock.HeldError
+	if !errors.As(err, &held) || held.PID == 0 {
+		t.Errorf("Run = %v, want a HeldError with the pid", err)
+	}
+	if b.Status(t).State != control.StateReady {
+		t.Error("the first daemon suffered")
+	}
+}
+
+func TestAReloadTakesSettingsOverOrKeepsTheOldOnes(t *testing.T) {
+	t.Parallel()
+	b := bridgetest.Start(t, bridgetest.Options{Config: "queue:\n  mode: queue\n"})
+	b.WriteConfig(t, "queue:\n  mode: reject\nlimits:\n  body: 2MiB\n")
+	r, err := b.Control.Reload(t.Context())
+	if err != nil || r.Config != "applied" || len(r.Problems) != 0 || len(r.Restart) != 1 || r.Restart[0] != "limits.body" {
+		t.Errorf("reload = %+v, %v", r, err)
+	}
+	b.WriteConfig(t, "queue: [\n")
+	r, err = b.Control.Reload(t.Context())
+	if err != nil || r.Config != "kept" || len(r.Problems) == 0 || !strings.Contains(r.Problems[0].Text, "config.yaml") {
+		t.Errorf("reload of a broken file = %+v, %v", r, err)
+	}
+	if resp, _ := web(t, http.MethodGet, strings.TrimSuffix(b.URL, "/mcp")+"/healthz", "", ""); resp.StatusCode != 200 {
+		t.Errorf("healthz after a broken reload = %d, want 200", resp.StatusCode)
+	}
+}
+
+// It runs alone: goroutines of other tests would look like ours.
+func TestNothingIsLeftAfterAStop(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	t.Run("a life", func(t *testing.T) {
+		b := bridgetest.Start(t, bridgetest.Options{})
+		h := b.AttachScripted(t, bridgetest.HostOptions{Tools: echo})
+		c := probe.New(b.URL, b.Token(t, auth.CreateOptions{Name: "laptop"}))
+		defer c.Close()
+		s, err := c.Initialize(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if r, err := s.CallTool(t.Context(), "echo", json.RawMessage(`{"a":1}`), nil); err != nil || r.IsError || r.Text != `{"a":1}` {
+				t.Fatalf("echo = %+v, %v", r, err)
+			}
+		}
+		// One caller leaves while it waits for a host.
+		h.Detach(t)
+		b.WaitStatus(t, "the host has left", func(s control.Status) bool { return !s.Main.Attached })
+		ctx, cancel := context.WithCancel(t.Context())
+		waiting := make(chan error, 1)
+		go func() {
+			_, err := s.CallTool(ctx, "echo", json.RawMessage(`{}`), nil)
+			waiting <- err
+		}()
+		b.WaitStatus(t, "a call waits", func(s control.Status) bool { return s.Calls.Queued == 1 })
+		cancel()
+		<-waiting
+		b.WaitStatus(t, "it is gone", func(s control.Status) bool { return s.Calls.Queued == 0 })
+		if h.Runs("echo") != 3 {
+			t.Errorf("echo ran %d times, want 3", h.Runs("echo"))
+		}
+		b.Restart(t)
+	})
+	http.DefaultClient.CloseIdleConnections()
+	goleak.VerifyNone(t, before)
+}
