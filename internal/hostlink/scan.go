@@ -3,6 +3,7 @@ package hostlink
 import (
 	"encoding/binary"
 	"errors"
+	"math/bits"
 	"unicode/utf8"
 )
 
@@ -223,8 +224,9 @@ func (s *scanner) text() error {
 	}
 }
 
-// plain skips eight bytes at a time as long as none of them ends a string,
-// escapes or is a control character.
+// plain skips to the byte that ends the string, escapes or is a control
+// character, eight bytes at a time; near the end of b it may stop early. Of the
+// flags below the lowest is always right: borrows only travel upwards.
 func (s *scanner) plain() {
 	const (
 		ones  = 0x0101010101010101
@@ -233,7 +235,8 @@ func (s *scanner) plain() {
 	for s.at+8 <= len(s.b) {
 		w := binary.LittleEndian.Uint64(s.b[s.at:])
 		quote, back := w^(ones*'"'), w^(ones*'\\')
-		if ((w-ones*0x20)&^w|(quote-ones)&^quote|(back-ones)&^back)&highs != 0 {
+		if flags := ((w-ones*0x20)&^w | (quote-ones)&^quote | (back-ones)&^back) & highs; flags != 0 {
+			s.at += bits.TrailingZeros64(flags) / 8
 			return
 		}
 		s.at += 8
