@@ -225,6 +225,7 @@ type scripted struct {
 	gone chan struct{}
 
 	mu   sync.Mutex
+	cut  bool // it cannot reach the daemon
 	ran  map[bridge.CallID]int
 	list []hostlink.CallParams
 	you  hostlink.You
@@ -281,7 +282,16 @@ func (r *rig) newHost(hello hostlink.Hello, run runFunc, names ...string) *scrip
 		names = []string{"read", "write"}
 	}
 	s.Host = hostlink.NewHost(hostlink.HostConfig{
-		Dial: r.dial, Hello: hello,
+		Dial: func(ctx context.Context) (net.Conn, error) {
+			s.mu.Lock()
+			cut := s.cut
+			s.mu.Unlock()
+			if cut {
+				return nil, errors.New("cut off")
+			}
+			return r.dial(ctx)
+		},
+		Hello: hello,
 		Run: func(ctx context.Context, c hostlink.CallParams, e hostlink.Emitter) (json.RawMessage, *hostlink.Error) {
 			s.mu.Lock()
 			s.ran[c.CallID]++
