@@ -85,6 +85,11 @@ func (a *app) disagreements(ctx context.Context, paths config.Paths, s control.S
 		out = append(out, control.Problem{ID: "version", Level: control.Warn,
 			Text: fmt.Sprintf("the daemon is %s, a2actl is %s", v, bridge.Version()), Fix: a.restartHint()})
 	}
+	if deref(s.Daemon.Activation) == "systemd" && machine.Linger(a.env("USER")) == machine.No {
+		out = append(out, control.Problem{ID: "linger", Level: control.Warn,
+			Text: "linger is off: the bridge sleeps when your last login here ends",
+			Fix:  "loginctl enable-linger      (if refused: sudo loginctl enable-linger $USER)"})
+	}
 	theirs, err := control.NewClient(paths.ControlSocket).Paths(ctx)
 	if err == nil && (theirs.Config != paths.Config || theirs.Tokens != paths.Tokens || theirs.State != paths.State) {
 		out = append(out, control.Problem{ID: "paths", Level: control.Warn,

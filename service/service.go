@@ -160,6 +160,9 @@ func (d *daemon) own() error {
 		d.log.Error("the state directory cannot be used", "err", err)
 		d.find(control.Fail, "state", "nothing can be kept in "+d.paths.State+": "+err.Error(), "make it a directory of yours that can be written")
 	}
+	if fs, remote := machine.NetworkFS(d.paths.State); remote {
+		d.find(control.Warn, "store", "the state directory is on a network file system ("+fs+"): two machines that share it must not both run a bridge", "XDG_STATE_HOME on a local disk")
+	}
 	d.lock = lock
 	d.lastStop = readLastStop(d.paths.State)
 	return nil

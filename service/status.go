@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/a2a-bridge/a2a-bridge/internal/bridge"
 	"github.com/a2a-bridge/a2a-bridge/internal/control"
 	"github.com/a2a-bridge/a2a-bridge/internal/hostlink"
+	"github.com/a2a-bridge/a2a-bridge/internal/machine"
 )
 
 // expiringSoon is from when on a token counts as expiring.
@@ -40,8 +42,9 @@ func (d *daemon) Status(context.Context) control.Status {
 		Versions: control.Versions{Daemon: &version, Link: hostlink.Protocol},
 		Problems: d.problems(),
 	}
-	if public := d.live.get().HTTP.PublicURL; public != "" {
-		s.HTTP.TLS = true
+	s.HTTP.TLS = strings.HasPrefix(d.live.get().HTTP.PublicURL, "https:")
+	if !s.HTTP.Listening {
+		d.nameHolder(&s.HTTP)
 	}
 	for _, h := range d.hub.Hosts() {
 		if h.Main && h.Extension != "" {
@@ -57,6 +60,17 @@ func (d *daemon) Status(context.Context) control.Status {
 		s.State = control.StateDegraded
 	}
 	return s
+}
+
+// nameHolder says who has the port that systemd could not give us.
+func (d *daemon) nameHolder(h *control.HTTP) {
+	h.Addr = d.live.get().HTTP.Addr()
+	if holder, ok := machine.PortHolder(h.Addr); ok {
+		h.HeldBy = &control.Holder{UID: &holder.UID}
+		if holder.PID > 0 {
+			h.HeldBy.PID, h.HeldBy.Command = &holder.PID, &holder.Command
+		}
+	}
 }
 
 // problems are the same list for status, metrics and doctor.
