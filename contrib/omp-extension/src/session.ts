@@ -72,8 +72,9 @@ export class MainSession implements SessionPort {
   prepare(name: string, args: Record<string, unknown>): Ready | LinkError {
     const session = mainSession();
     if (!session) return refuse("notReady", "omp has no session just now");
-    // getToolByName also takes aliases; only what is in the catalogue may be called
-    const tool = this.pi.getAllTools().some((t) => t.name === name) ? session.getToolByName(name) : undefined;
+    // getToolByName also takes aliases; only what is in the catalogue may be called. Its names alone: getAllTools
+    // builds every description anew, which takes longer than most calls.
+    const tool = session.getAllToolNames().includes(name) ? session.getToolByName(name) : undefined;
     if (!tool) return refuse("unknownTool", `no tool ${name}`);
     let valid: Record<string, unknown>;
     try {
