@@ -31,8 +31,8 @@ var (
 // calls is what a host knows of its calls: those that run and those whose
 // answers wait for their ack.
 type calls struct {
-	now  func() time.Time
-	work sync.WaitGroup // the tools that run
+	limit int            // of the bytes of kept answers
+	work  sync.WaitGroup // the tools that run
 
 	mu    sync.Mutex
 	byID  map[bridge.CallID]*call
@@ -66,8 +66,8 @@ type call struct {
 	forgot bool
 }
 
-func newCalls(now func() time.Time) *calls {
-	return &calls{now: now, byID: make(map[bridge.CallID]*call)}
+func newCalls() *calls {
+	return &calls{limit: keepBytes, byID: make(map[bridge.CallID]*call)}
 }
 
 // begin finds the call or makes it; fresh says which.
@@ -100,7 +100,7 @@ func (k *calls) keep(c *call) {
 		return
 	}
 	c.size = len(c.result) + keepOverhead
-	c.ended = k.now()
+	c.ended = time.Now()
 	k.bytes += c.size
 	k.trim()
 }
@@ -137,10 +137,10 @@ func (k *calls) sweep() {
 
 // trim forgets the oldest answers until the limits hold. The caller holds mu.
 func (k *calls) trim() {
-	old := k.now().Add(-keepFor)
+	old := time.Now().Add(-keepFor)
 	for i := 0; i < len(k.order); {
 		c := k.order[i]
-		if c.size > 0 && (k.bytes > keepBytes || c.ended.Before(old)) {
+		if c.size > 0 && (k.bytes > k.limit || c.ended.Before(old)) {
 			k.forget(c) // takes it out of order
 			continue
 		}
@@ -201,15 +201,15 @@ func (c *call) run(k *calls, tool func(context.Context) (json.RawMessage, *Error
 	c.ran = true
 	c.mu.Unlock()
 	result, e := tool(c.ctx)
-	if e == nil {
-		if err := EachField(result, nil); err != nil {
-			result, e = nil, &Error{Kind: KindFault, Message: "the tool's result is " + err.Error(), Executed: bridge.ExecutedYes}
-		}
-	}
 	if e == nil && len(result)+frameRoom > MaxFrame {
 		e = &Error{Kind: KindResultTooLarge, Executed: bridge.ExecutedYes,
 			Message: fmt.Sprintf("the result has %d bytes; the link carries at most %d", len(result), MaxFrame-frameRoom)}
 		result = nil
+	}
+	if e == nil {
+		if err := EachField(result, nil); err != nil {
+			result, e = nil, &Error{Kind: KindFault, Message: "the tool's result is " + err.Error(), Executed: bridge.ExecutedYes}
+		}
 	}
 	if c.finish(k, result, e) || e != nil {
 		return false, false

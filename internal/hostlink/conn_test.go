@@ -461,13 +461,13 @@ func TestASideThatReadsNothingLosesTheLink(t *testing.T) {
 
 func TestTwoSidesThatOnlySendDoNotBlockEachOther(t *testing.T) {
 	t.Parallel()
-	big := json.RawMessage(`"` + strings.Repeat("x", 4<<20) + `"`)
+	big := json.RawMessage(`"` + strings.Repeat("x", 2<<20) + `"`)
 	a, b := socketPair(t)
 	one, _ := runConn(t, a, handler{})
 	two, _ := runConn(t, b, handler{})
 	var all sync.WaitGroup
 	for _, c := range []*hostlink.Conn{one, two} {
-		for range 8 {
+		for range 4 {
 			all.Go(func() {
 				if got, err := do(t, c, big); err != nil || !bytes.Equal(got, big) {
 					t.Errorf("Do = %d bytes, %v", len(got), err)

@@ -10,3 +10,10 @@ func ParseFrame(line []byte) error {
 
 // SetWriteLimit shortens the wait for a slow reader.
 func (c *Conn) SetWriteLimit(d time.Duration) { c.w.limit = d }
+
+// SetKeepBytes lowers the limit on kept answers.
+func (h *Host) SetKeepBytes(n int) {
+	h.calls.mu.Lock()
+	defer h.calls.mu.Unlock()
+	h.calls.limit = n
+}

@@ -95,7 +95,7 @@ func NewHost(cfg HostConfig) *Host {
 		state.State = StateIdle
 	}
 	return &Host{
-		cfg: cfg, log: cfg.Log, calls: newCalls(time.Now), state: state,
+		cfg: cfg, log: cfg.Log, calls: newCalls(), state: state,
 		dirty: make(chan struct{}, 1), attached: make(chan struct{}),
 	}
 }

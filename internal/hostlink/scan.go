@@ -232,15 +232,17 @@ func (s *scanner) plain() {
 		ones  = 0x0101010101010101
 		highs = 0x8080808080808080
 	)
-	for s.at+8 <= len(s.b) {
-		w := binary.LittleEndian.Uint64(s.b[s.at:])
+	rest := s.b[s.at:]
+	for len(rest) >= 8 {
+		w := binary.LittleEndian.Uint64(rest)
 		quote, back := w^(ones*'"'), w^(ones*'\\')
 		if flags := ((w-ones*0x20)&^w | (quote-ones)&^quote | (back-ones)&^back) & highs; flags != 0 {
-			s.at += bits.TrailingZeros64(flags) / 8
-			return
+			rest = rest[bits.TrailingZeros64(flags)/8:]
+			break
 		}
-		s.at += 8
+		rest = rest[8:]
 	}
+	s.at = len(s.b) - len(rest)
 }
 
 func (s *scanner) escape() error {
