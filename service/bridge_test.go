@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -223,6 +224,43 @@ func TestAReloadTakesSettingsOverOrKeepsTheOldOnes(t *testing.T) {
 	if resp, _ := web(t, http.MethodGet, strings.TrimSuffix(b.URL, "/mcp")+"/healthz", "", ""); resp.StatusCode != 200 {
 		t.Errorf("healthz after a broken reload = %d, want 200", resp.StatusCode)
 	}
+}
+
+func TestAStopLetsARunningAnswerBeWritten(t *testing.T) {
+	t.Parallel()
+	b := bridgetest.Start(t, bridgetest.Options{})
+	release := make(chan struct{})
+	h := b.AttachScripted(t, bridgetest.HostOptions{Tools: []bridgetest.ScriptedTool{{Name: "slow", Tier: bridge.TierRead, Run: bridgetest.Block(release, "in time")}}})
+	c := probe.New(b.URL, b.Token(t, auth.CreateOptions{Name: "laptop"}))
+	defer c.Close()
+	type answer struct {
+		probe.Result
+		err error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		r, err := c.CallTool(t.Context(), "slow", json.RawMessage(`{}`), nil)
+		answered <- answer{r, err}
+	}()
+	bridgetest.Eventually(t, "the tool runs", func() bool { return h.Runs("slow") == 1 })
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		b.Stop(t)
+	}()
+	addr := strings.TrimSuffix(strings.TrimPrefix(b.URL, "http://"), "/mcp")
+	bridgetest.Eventually(t, "the port is closed", func() bool {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err != nil
+	})
+	close(release)
+	if a := <-answered; a.err != nil || a.IsError || a.Text != "in time" {
+		t.Errorf("the answer is %+v, %v", a.Result, a.err)
+	}
+	<-stopped
 }
 
 // It runs alone: goroutines of other tests would look like ours.

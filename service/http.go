@@ -17,6 +17,10 @@ const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 3 * time.Minute
 	headerBytes   = 64 << 10
+	// refusalTimeout bounds how long a caller who gets nothing here may take to
+	// send the rest of a body and to take the answer. Without it anybody who
+	// reaches the port could hold connections for ever.
+	refusalTimeout = 10 * time.Second
 )
 
 // edge is the chain before the fronts: Host and Origin, then route, then auth.
@@ -25,7 +29,7 @@ const (
 type edge struct {
 	live  *inForce // the settings in force
 	state func() string
-	mcp   http.Handler // with auth in front
+	mcp   http.Handler // with auth in front, and admitted behind that
 }
 
 // The words of healthz, and of every route while the bridge cannot serve.
@@ -36,6 +40,7 @@ const (
 )
 
 func (e *edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	limitRefusal(w, r)
 	if why := e.live.get().names.refusal(r); why != "" {
 		plain(w, http.StatusForbidden, why)
 		return
@@ -46,11 +51,34 @@ func (e *edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		health(w, r, state)
 	case state == healthConfig:
 		plain(w, http.StatusServiceUnavailable, healthConfig)
-	case isMCP(r.URL.EscapedPath()):
+	case isMCP(r.URL.EscapedPath()) && isMCP(r.URL.Path): // no slash in a host's name, however it is written
 		e.mcp.ServeHTTP(w, r)
 	default:
 		plain(w, http.StatusNotFound, "There is nothing at this address. MCP is at /mcp.")
 	}
+}
+
+// limitRefusal sets the deadlines of a request that may be refused. Writers
+// without deadlines do without.
+func limitRefusal(w http.ResponseWriter, r *http.Request) {
+	rc, end := http.NewResponseController(w), time.Now().Add(refusalTimeout)
+	_ = rc.SetWriteDeadline(end)
+	if r.ContentLength != 0 { // else the server itself reads on, to notice a caller who leaves
+		_ = rc.SetReadDeadline(end)
+	}
+}
+
+// admitted passes a request on that was not refused: how long it may take is
+// the front's to say.
+func admitted(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rc := http.NewResponseController(w)
+		_ = rc.SetWriteDeadline(time.Time{})
+		if r.ContentLength != 0 {
+			_ = rc.SetReadDeadline(time.Time{})
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // isMCP knows /, /mcp and /mcp/{host}.
@@ -91,6 +119,8 @@ func newServer(h http.Handler, log *slog.Logger) *http.Server {
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    headerBytes,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		// "OPTIONS *" goes through the same checks as everything else.
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }

@@ -141,7 +141,7 @@ func (d *daemon) build() error {
 		return fmt.Errorf("start the MCP front: %w", err)
 	}
 	d.conns = newConnections()
-	d.http = newServer(&edge{live: &d.live, state: d.health, mcp: d.tokens.Middleware(mcpScope, d.front)}, d.log)
+	d.http = newServer(&edge{live: &d.live, state: d.health, mcp: d.tokens.Middleware(mcpScope, admitted(d.front))}, d.log)
 	d.http.ConnState = d.conns.track
 	d.http.ConnContext = d.front.ConnContext
 	d.control = newServer(d.controlHandler(), d.log)
