@@ -484,7 +484,7 @@ func TestPingsKeepALinkAlive(t *testing.T) {
 		a, b := net.Pipe()
 		one, _ := runConn(t, a, handler{})
 		two, _ := runConn(t, b, handler{})
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		for _, c := range []*hostlink.Conn{one, two} {
 			if silent := time.Since(c.LastHeard()); silent > hostlink.PingEvery {
 				t.Errorf("nothing heard for %v", silent)
@@ -505,7 +505,7 @@ func TestAFrozenSideIsNotFloodedWithPings(t *testing.T) {
 				lines <- in.Text()
 			}
 		}()
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		synctest.Wait()
 		if len(lines) != 1 {
 			t.Errorf("%d frames in a minute of silence, want one ping", len(lines))
@@ -514,7 +514,7 @@ func TestAFrozenSideIsNotFloodedWithPings(t *testing.T) {
 			t.Errorf("LastHeard says %v", silent)
 		}
 		_, _ = b.Write([]byte(`{"id":1,"result":{}}` + "\n")) // it thaws
-		time.Sleep(hostlink.PingEvery)
+		<-time.After(hostlink.PingEvery)
 		synctest.Wait()
 		if len(lines) != 2 {
 			t.Errorf("%d frames after the thaw, want another ping", len(lines))

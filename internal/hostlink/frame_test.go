@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/a2a-bridge/a2a-bridge/internal/bridge"
 	"github.com/a2a-bridge/a2a-bridge/internal/hostlink"
 )
 
@@ -159,5 +160,42 @@ func TestASecretReplyDoesNotPrint(t *testing.T) {
 	}
 	if raw, err := json.Marshal(r); err != nil || !strings.Contains(string(raw), "a2ab_secret") {
 		t.Errorf("Marshal = %s, %v, want the token: the host shows it", raw, err)
+	}
+}
+
+func TestARefComesBackAsItWas(t *testing.T) {
+	t.Parallel()
+	for _, want := range []bridge.Ref{
+		{Front: "mcp", Session: "s", RPC: json.RawMessage(`9007199254740993`), Revision: "2025-11-25", Token: "t1", Peer: "laptop"},
+		{Front: "mcp", RPC: json.RawMessage(`"<&> é"`), Token: "t1", Peer: "a<b"},
+		{Front: "a2a", Token: "t2", Peer: "ci"},
+	} {
+		got, err := hostlink.DecodeRef(hostlink.EncodeRef(want))
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("ref (-want +got), %v:\n%s", err, diff)
+		}
+	}
+	if _, err := hostlink.DecodeRef(hostlink.EncodeRef(bridge.Ref{RPC: json.RawMessage(`{`), Peer: "x"})); err != nil {
+		t.Errorf("a ref with a broken id: %v, want the rest of it", err)
+	}
+	if _, err := hostlink.DecodeRef(json.RawMessage(`[]`)); err == nil {
+		t.Error("DecodeRef([]) = nil, want an error")
+	}
+}
+
+func TestEqualCataloguesHaveEqualHashes(t *testing.T) {
+	t.Parallel()
+	a, b := scriptedTools("x", "y"), scriptedTools("y", "x")
+	if hostlink.CatalogueHash(a) != hostlink.CatalogueHash(scriptedTools("x", "y")) {
+		t.Error("the same list has two hashes")
+	}
+	b[0].Definition = json.RawMessage(`{broken`)
+	seen := map[string]bool{}
+	for _, tools := range [][]bridge.Tool{nil, a, b, scriptedTools("y", "x"), a[:1], {{Name: "x", Tier: "read", Source: "builtin", Definition: a[0].Definition}}} {
+		hash := hostlink.CatalogueHash(tools)
+		if seen[hash] || !strings.HasPrefix(hash, "sha256:") {
+			t.Errorf("%v has the hash %s of another list", tools, hash)
+		}
+		seen[hash] = true
 	}
 }

@@ -253,7 +253,7 @@ func TestKeptAnswersAreBoundedByTheirBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h.Drop()
+	l.Close()
 	l = <-d.links
 	want := []bridge.CallID{"c_3", "c_4", "c_5", "c_6", "c_7"}
 	if diff := cmp.Diff(want, ids(l.hello.Unacked)); diff != "" {
@@ -266,7 +266,7 @@ func TestKeptAnswersAreForgottenInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDaemon(t)
 		d.pipe = net.Pipe
-		h := startHost(t, d, hostlink.HostConfig{Run: echoRun})
+		startHost(t, d, hostlink.HostConfig{Run: echoRun})
 		l := <-d.links
 		call := func(id bridge.CallID) {
 			if _, err := l.call(t, hostlink.CallParams{CallID: id, Tool: "tool", Args: json.RawMessage(`{}`)}); err != nil {
@@ -274,14 +274,14 @@ func TestKeptAnswersAreForgottenInTime(t *testing.T) {
 			}
 		}
 		call("c_old")
-		time.Sleep(9 * time.Minute)
+		<-time.After(9 * time.Minute)
 		call("c_new")
 		call("c_acked")
 		if err := l.Notify(hostlink.MethodAck, hostlink.Ack{CallID: "c_acked"}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Minute)
-		h.Drop()
+		<-time.After(2 * time.Minute)
+		l.Close()
 		l = <-d.links
 		if diff := cmp.Diff([]bridge.CallID{"c_new"}, ids(l.hello.Unacked)); diff != "" {
 			t.Errorf("unacked (-want +got):\n%s", diff)
@@ -353,7 +353,7 @@ func TestProgressIsThrottledAndLosesNothing(t *testing.T) {
 					Run: func(_ context.Context, _ hostlink.CallParams, emit hostlink.Emitter) (json.RawMessage, *hostlink.Error) {
 						for i := range 100 {
 							emit.Progress(fmt.Sprint(i, " "))
-							time.Sleep(30 * time.Millisecond)
+							<-time.After(30 * time.Millisecond)
 						}
 						emit.Progress("")
 						return json.RawMessage(`{}`), nil
@@ -418,7 +418,7 @@ func TestAHostOfAnotherVersionTriesOnceAMinute(t *testing.T) {
 		d.pipe = net.Pipe
 		d.refuse = &hostlink.Error{Kind: hostlink.KindProtocol, Message: "update"}
 		startHost(t, d, hostlink.HostConfig{Run: echoRun, Backoff: hostlink.Backoff{First: time.Second}})
-		time.Sleep(10*time.Minute + time.Second)
+		<-time.After(10*time.Minute + time.Second)
 		if n := d.dials.Load(); n != 11 {
 			t.Errorf("%d dials in ten minutes, want one a minute", n)
 		}

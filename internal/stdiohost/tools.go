@@ -164,7 +164,7 @@ func fault(err error, executed bridge.Executed) *hostlink.Error {
 
 // callParams splices the arguments in untouched.
 func callParams(id int64, name string, args json.RawMessage) []byte {
-	quoted, _ := json.Marshal(name) //nolint:errchkjson // a string
+	quoted, _ := json.Marshal(name) // a string: it cannot fail
 	b := make([]byte, 0, len(args)+len(quoted)+64)
 	b = append(b, `{"name":`...)
 	b = append(b, quoted...)
@@ -189,7 +189,7 @@ func result(text string, isError bool) json.RawMessage {
 		Type string `json:"type"`
 		Text string `json:"text"`
 	}
-	raw, _ := json.Marshal(struct { //nolint:errchkjson // strings and a bool
+	raw, _ := json.Marshal(struct { // strings and a bool: it cannot fail
 		Content []block `json:"content"`
 		IsError bool    `json:"isError,omitempty"`
 	}{[]block{{"text", text}}, isError})
