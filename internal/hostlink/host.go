@@ -152,6 +152,17 @@ func (h *Host) Request(ctx context.Context, r Request) (json.RawMessage, error) 
 	}
 }
 
+// Drop cuts the link, if there is one, as a lost one would be; Run attaches
+// again. It is for tests of what outlives a link.
+func (h *Host) Drop() {
+	h.mu.Lock()
+	conn := h.conn
+	h.mu.Unlock()
+	if conn != nil {
+		conn.Close()
+	}
+}
+
 // Run keeps the host attached until ctx ends; then it says bye, cancels the
 // calls that still run and returns nil once they have ended.
 func (h *Host) Run(ctx context.Context) error {
