@@ -84,6 +84,8 @@ test("completions", () => {
   assert.deepEqual(complete("ro", [])?.map((c) => c.value), ["rotate"]);
   assert.equal(complete("", [])?.length, 6);
   assert.deepEqual(complete("rotate l", ["laptop", "ci"])?.map((c) => c.value), ["rotate laptop"]);
+  assert.equal(complete("rotate laptop", ["laptop", "laptop2"]), null);
+  assert.equal(complete("resume", []), null);
   assert.equal(complete("pause 1", ["laptop"]), null);
   assert.equal(complete("xyz", []), null);
 });

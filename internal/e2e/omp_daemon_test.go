@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,11 +28,15 @@ type linkDaemon struct {
 	hosts chan *linkedHost
 	// welcome changes the answer to a hello; calls to resume are adopted there.
 	welcome func(*linkedHost, *hostlink.Welcome)
+	// refuse is the answer to every hello, when set.
+	refuse *hostlink.Error
+	hellos atomic.Int32
 	// verbs answers /a2a.
 	verbs func(hostlink.Request) (any, *hostlink.Error)
 
-	ln net.Listener
-	wg sync.WaitGroup
+	ln  net.Listener
+	end context.CancelFunc
+	wg  sync.WaitGroup
 }
 
 func newLinkDaemon(t *testing.T) *linkDaemon {
@@ -48,6 +53,7 @@ func (d *linkDaemon) start(t *testing.T) *linkDaemon {
 	}
 	d.ln = ln
 	ctx, cancel := context.WithCancel(context.Background())
+	d.end = cancel
 	d.wg.Go(func() {
 		for {
 			c, err := ln.Accept()
@@ -57,15 +63,14 @@ func (d *linkDaemon) start(t *testing.T) *linkDaemon {
 			d.wg.Go(func() { d.serve(ctx, c) })
 		}
 	})
-	t.Cleanup(func() {
-		cancel()
-		d.stop()
-	})
+	t.Cleanup(d.stop)
 	return d
 }
 
+// stop ends every link, as a daemon does that stops. It may start again.
 func (d *linkDaemon) stop() {
 	_ = d.ln.Close()
+	d.end()
 	d.wg.Wait()
 }
 
@@ -123,6 +128,10 @@ func (c *tap) Read(p []byte) (int, error) {
 func (h *linkedHost) Request(_ context.Context, r *hostlink.Incoming) (json.RawMessage, *hostlink.Error) {
 	switch r.Method {
 	case hostlink.MethodHello:
+		h.daemon.hellos.Add(1)
+		if h.daemon.refuse != nil {
+			return nil, h.daemon.refuse
+		}
 		if err := json.Unmarshal(r.Params, &h.hello); err != nil {
 			return nil, &hostlink.Error{Kind: hostlink.KindBadHello, Message: err.Error(), Executed: bridge.ExecutedNo}
 		}

@@ -60,14 +60,14 @@ export function parseDuration(text: string): number | undefined {
   return ms > 0 && Number.isSafeInteger(Math.round(ms)) ? Math.round(ms) : undefined;
 }
 
-/** What fits after "/a2a ". */
+/** What fits after "/a2a ". A word that is complete offers nothing: Enter would take the offer instead of the line. */
 export function complete(prefix: string, names: string[]): { value: string; label: string; description?: string }[] | null {
   const words = prefix.trimStart().split(/\s+/);
-  if (words.length <= 1) {
-    const found = VERBS.filter(([v]) => v.startsWith(words[0] ?? ""));
-    return found.length > 0 ? found.map(([v, description]) => ({ value: v, label: v, description })) : null;
-  }
-  if (words.length > 2 || words[0] !== "rotate") return null;
-  const found = names.filter((n) => n.startsWith(words[1]!));
-  return found.length > 0 ? found.map((n) => ({ value: `rotate ${n}`, label: n })) : null;
+  const last = words.at(-1)!;
+  let offers: { value: string; label: string; description?: string }[] = [];
+  if (words.length === 1) offers = VERBS.map(([v, description]) => ({ value: v, label: v, description }));
+  else if (words.length === 2 && words[0] === "rotate") offers = names.map((n) => ({ value: `rotate ${n}`, label: n }));
+  if (offers.some((o) => o.label === last)) return null;
+  offers = offers.filter((o) => o.label.startsWith(last));
+  return offers.length > 0 ? offers : null;
 }
