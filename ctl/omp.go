@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -131,6 +132,7 @@ type ompReport struct {
 
 func newOMPStatusCmd(a *app) *cobra.Command {
 	var quick bool
+	var limit time.Duration
 	cmd := &cobra.Command{
 		Use:     "status",
 		Short:   "is the extension there, and does omp load it? Starts an omp to find out",
@@ -149,8 +151,9 @@ extension's hello on a socket of its own. Exit code 0 only if that came.`,
 				return err
 			}
 			if !quick && r.OMP != nil && r.Installed != nil {
-				hello, err := a.proveOMP(cmd.Context(), *r.OMP)
-				if err != nil && cmd.Context().Err() != nil {
+				a.say("Starting %s to see whether it loads the extension …", *r.OMP)
+				hello, err := a.proveOMP(cmd.Context(), *r.OMP, limit)
+				if cmd.Context().Err() != nil {
 					return cmd.Context().Err()
 				}
 				loads := err == nil
@@ -179,6 +182,7 @@ extension's hello on a socket of its own. Exit code 0 only if that came.`,
 			return err
 		},
 	}
+	cmd.Flags().DurationVar(&limit, "timeout", proofTime, "how long omp may take to start")
 	cmd.Flags().BoolVar(&quick, "quick", false, "only look, do not start omp")
 	return cmd
 }

@@ -23,6 +23,9 @@ func run(t *testing.T, environ []string, args ...string) (int, string, string) {
 	return code(err), out.String(), errOut.String()
 }
 
+// patience is for a machine that runs every other test at the same time.
+const patience = "3m"
+
 // fakeModel lets omp start without a network: nobody is ever asked.
 const fakeModel = `providers:
   fake: { baseUrl: "http://127.0.0.1:1/v1", api: openai-completions, apiKey: none, models: [ { id: fake-1, contextWindow: 100000 } ] }
@@ -57,7 +60,7 @@ func TestTheRealOMPProvesThatItLoadsTheExtension(t *testing.T) {
 	if code, _, said := run(t, environ, "omp", "install"); code != exitDone {
 		t.Fatalf("omp install = %d\n%s", code, said)
 	}
-	code, out, said := run(t, environ, "omp", "status")
+	code, out, said := run(t, environ, "omp", "status", "--timeout", patience)
 	if code != exitDone || !strings.Contains(out, "omp 18.1.16 at "+filepath.Join(home, "bin/omp")+" loads the extension") {
 		t.Errorf("omp status = %d\n%s%s", code, out, said)
 	}
@@ -70,7 +73,7 @@ func TestTheRealOMPProvesThatItLoadsTheExtension(t *testing.T) {
 	if err := os.WriteFile(index, []byte("throw new Error('broken on purpose');\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, _ := run(t, environ, "omp", "status"); code != exitFailed || !strings.Contains(out, "FAIL") {
+	if code, out, _ := run(t, environ, "omp", "status", "--timeout", "60s"); code != exitFailed || !strings.Contains(out, "FAIL") {
 		t.Errorf("omp status of a broken extension = %d\n%s", code, out)
 	}
 }
@@ -84,7 +87,7 @@ func TestWithoutAModelTheProofSaysWhatOMPSaid(t *testing.T) {
 	if code, _, said := run(t, environ, "omp", "install", "-q"); code != exitDone {
 		t.Fatalf("omp install = %d\n%s", code, said)
 	}
-	code, out, _ := run(t, environ, "omp", "status", "--json")
+	code, out, _ := run(t, environ, "omp", "status", "--json", "--timeout", patience)
 	if code != exitFailed || !strings.Contains(out, `"loads": false`) || !strings.Contains(out, "odel") {
 		t.Errorf("omp status = %d\n%s", code, out)
 	}

@@ -18,11 +18,11 @@ import (
 	"time"
 )
 
-// The bounds of the proof. A cold omp takes up to 6 s to be ready; what loads
-// says hello within a second of that.
+// The bounds of the proof. A cold omp takes up to 6 s to be ready, many times
+// that on a busy machine; what loads says hello soon after that.
 const (
-	proofTime  = 30 * time.Second
-	helloTime  = 8 * time.Second
+	proofTime  = time.Minute     // unless --timeout says otherwise
+	helloShare = 6               // of that time for the hello, once omp is ready
 	proofGrace = 2 * time.Second // to leave by itself, once told
 	helloBytes = 1 << 20
 	tailBytes  = 4 << 10
@@ -37,8 +37,8 @@ type helloSeen struct {
 // proveOMP starts omp as the user would, without a screen and without keeping
 // a session, and waits until the extension says hello on a socket that only
 // this process listens on. No model is asked anything.
-func (a *app) proveOMP(ctx context.Context, omp string) (helloSeen, error) {
-	ctx, cancel := context.WithTimeout(ctx, proofTime)
+func (a *app) proveOMP(ctx context.Context, omp string, limit time.Duration) (helloSeen, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	dir, err := os.MkdirTemp("", "a2a")
 	if err != nil {
@@ -93,11 +93,11 @@ func (a *app) proveOMP(ctx context.Context, omp string) (helloSeen, error) {
 			ended <- err
 			return helloSeen{}, errors.New("omp ended at once" + said.lastLine())
 		case <-started:
-			started, late = nil, time.After(helloTime)
+			started, late = nil, time.After(limit/helloShare)
 		case <-late:
 			return helloSeen{}, errors.New("omp is ready, but no hello came" + said.lastLine())
 		case <-ctx.Done():
-			return helloSeen{}, fmt.Errorf("omp was not ready in %s%s", proofTime, said.lastLine())
+			return helloSeen{}, fmt.Errorf("omp was not ready in %s%s", limit, said.lastLine())
 		}
 	}
 }
