@@ -45,7 +45,8 @@ func (a *app) proveOMP(ctx context.Context, omp string, limit time.Duration) (he
 		return helloSeen{}, fmt.Errorf("make a directory for the proof: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	l, err := net.Listen("unix", filepath.Join(dir, "host.sock"))
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "unix", filepath.Join(dir, "host.sock"))
 	if err != nil {
 		return helloSeen{}, fmt.Errorf("listen for the extension: %w", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,10 +30,12 @@ const scriptTime = 30 * time.Second
 //
 //	fixture                     an MCP server on stdio, for a2actl attach
 //	mcpcall [-token FILE] [-list] TOOL ARGS   a remote client; MCP_URL says where
+//	webget URL                  status and body of a plain GET
 func ScriptPrograms() map[string]func() {
 	return map[string]func(){
 		"fixture": func() { os.Exit(fixture()) },
 		"mcpcall": func() { os.Exit(mcpcall(os.Args[1:])) },
+		"webget":  func() { os.Exit(webget(os.Args[1])) },
 	}
 }
 
@@ -137,6 +141,26 @@ func mcpcall(args []string) int {
 		return complain(fmt.Errorf("%s\n[executed=%s retry=%s]", result.Text, result.Executed, result.Retry))
 	}
 	fmt.Println(result.Text)
+	return 0
+}
+
+func webget(url string) int {
+	ctx, cancel := context.WithTimeout(context.Background(), scriptTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return complain(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return complain(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return complain(err)
+	}
+	fmt.Printf("%d %s", resp.StatusCode, body)
 	return 0
 }
 
