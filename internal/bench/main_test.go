@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 4 && os.Args[1] == bareArg {
 		if err := serveBare(os.Args[2], os.Args[3]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1) //nolint:forbidigo // this process is the handler now
+			os.Exit(1)
 		}
 		return
 	}

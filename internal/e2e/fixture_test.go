@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == fixtureArg {
 		if err := newFixture().Run(context.Background(), &mcp.StdioTransport{}); err != nil && !errors.Is(err, io.EOF) {
 			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1) //nolint:forbidigo // this process is the server now
+			os.Exit(1)
 		}
 		return
 	}
