@@ -38,7 +38,7 @@ func parseFrame(line []byte) (frame, error) {
 	var params, result, failure json.RawMessage
 	var seen [5]bool
 	err := EachField(line, func(key, value []byte) error {
-		n := -1
+		var n int
 		var err error
 		switch string(key) {
 		case "id":

@@ -92,7 +92,10 @@ func TestADuplicateAndAnUnreadableEntryDoNotSpoilTheList(t *testing.T) {
 		must(t, err)
 		must(t, h.Notify(hostlink.MethodTools, json.RawMessage(
 			`{"hash":"h","tools":[{"name":"a","definition":{"name":"a"}},{"name":7},"text",null,{"name":"a","definition":{"name":"a"}},{"name":"b","definition":{"name":"b"}}]}`)))
-		r.await("the list", func() bool { v, _ := r.hub.View(""); return len(v.Catalogue.Tools) == 2 && v.Catalogue.Tools[0].Name == "a" })
+		r.await("the list", func() bool {
+			v, _ := r.hub.View("")
+			return len(v.Catalogue.Tools) == 2 && v.Catalogue.Tools[0].Name == "a"
+		})
 		v, _ := r.hub.View("")
 		if len(v.Catalogue.Skipped) != 4 {
 			t.Errorf("skipped %+v, want four", v.Catalogue.Skipped)

@@ -123,7 +123,7 @@ func TestWhoIsMain(t *testing.T) {
 		app.leave()
 		docs.leave()
 		<-time.After(time.Second)
-		docs = r.host("docs", echo)
+		r.host("docs", echo)
 		r.mainIs("app") // pinned
 		r.hub.UseAuto()
 		r.mainIs("docs")

@@ -130,7 +130,7 @@ func (g *rig) try(ctx context.Context, method, path, body string, header ...stri
 			req.Header.Set(header[i], header[i+1])
 		}
 	}
-	resp, err := g.client.Do(req) //nolint:bodyclose // the reply keeps it, and the end of its context closes it
+	resp, err := g.client.Do(req) // the reply keeps its body, and the end of its context closes it
 	if err != nil {
 		cancel()
 		return nil, err

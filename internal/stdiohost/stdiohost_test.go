@@ -33,7 +33,7 @@ const serverEnv = "STDIOHOST_TEST_SERVER"
 func TestMain(m *testing.M) {
 	if mode := os.Getenv(serverEnv); mode != "" {
 		serve(mode, os.Stdin, os.Stdout)
-		os.Exit(0) //nolint:forbidigo // this is the child of a test
+		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -370,7 +370,7 @@ func (s *server) call(tool string, m rpc, line []byte) {
 		s.line(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 		s.result(m, `{"content":[]}`)
 	case "crash":
-		os.Exit(3) //nolint:forbidigo // as a program that crashes
+		os.Exit(3)
 	case "huge":
 		s.result(m, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 16<<20)+`"}]}`)
 	case "hugetail":
