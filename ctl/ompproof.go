@@ -66,8 +66,11 @@ func (a *app) proveOMP(ctx context.Context, omp string, limit time.Duration) (he
 	if err := cmd.Start(); err != nil {
 		return helloSeen{}, fmt.Errorf("start %s: %w", omp, err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // how it ended does not matter, what it said does
+	}()
 	hello := make(chan helloSeen, 1)
 	go func() {
 		if h, err := firstHello(l); err == nil {
@@ -90,8 +93,7 @@ func (a *app) proveOMP(ctx context.Context, omp string, limit time.Duration) (he
 		select {
 		case h := <-hello:
 			return h, nil
-		case err := <-ended:
-			ended <- err
+		case <-ended:
 			return helloSeen{}, errors.New("omp ended at once" + said.lastLine())
 		case <-started:
 			started, late = nil, time.After(limit/helloShare)

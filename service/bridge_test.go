@@ -25,8 +25,15 @@ import (
 
 var echo = []bridgetest.ScriptedTool{{Name: "echo", Tier: bridge.TierRead}}
 
-// web sends one request and returns the answer's status, headers and body.
-func web(t *testing.T, method, url, token, body string) (*http.Response, string) {
+// answer is what came back, read to its end.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// web sends one request.
+func web(t *testing.T, method, url, token, body string) answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
@@ -46,7 +53,7 @@ func web(t *testing.T, method, url, token, body string) (*http.Response, string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, string(raw)
+	return answer{resp.StatusCode, resp.Header, string(raw)}
 }
 
 const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
@@ -73,12 +80,12 @@ func TestWhoIsAskedBeforeWhichSession(t *testing.T) {
 		{"discovery, with", "/.well-known/oauth-protected-resource", token, 404},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			resp, body := web(t, http.MethodPost, root+tc.path, tc.token, initialize)
-			if resp.StatusCode != tc.want {
-				t.Errorf("POST %s = %d %s, want %d", tc.path, resp.StatusCode, body, tc.want)
+			got := web(t, http.MethodPost, root+tc.path, tc.token, initialize)
+			if got.status != tc.want {
+				t.Errorf("POST %s = %d %s, want %d", tc.path, got.status, got.body, tc.want)
 			}
-			if tc.want == 401 && (resp.Header.Get("WWW-Authenticate") != "Bearer" || body != auth.Unauthorized) {
-				t.Errorf("401 = %q %q", resp.Header.Get("WWW-Authenticate"), body)
+			if tc.want == 401 && (got.header.Get("WWW-Authenticate") != "Bearer" || got.body != auth.Unauthorized) {
+				t.Errorf("401 = %q %q", got.header.Get("WWW-Authenticate"), got.body)
 			}
 		})
 	}
@@ -104,8 +111,8 @@ func TestTheOwnersVerbsInsideAHost(t *testing.T) {
 	if err := ask(hostlink.Request{Verb: hostlink.VerbToken}, &second); err != nil || second.Name != "laptop-2" {
 		t.Errorf("second token = %q, %v", second.Name, err)
 	}
-	if resp, body := web(t, http.MethodPost, b.URL, made.Token, initialize); resp.StatusCode != 200 {
-		t.Fatalf("the new token: %d %s", resp.StatusCode, body)
+	if got := web(t, http.MethodPost, b.URL, made.Token, initialize); got.status != 200 {
+		t.Fatalf("the new token: %d %s", got.status, got.body)
 	}
 	var status hostlink.StatusReply
 	if err := ask(hostlink.Request{Verb: hostlink.VerbStatus}, &status); err != nil || status.Address != b.URL || !status.Main || len(status.Tokens) != 2 {
@@ -118,8 +125,8 @@ func TestTheOwnersVerbsInsideAHost(t *testing.T) {
 	if err := ask(hostlink.Request{Verb: hostlink.VerbRotate, Name: "laptop"}, &rotated); err != nil || rotated.Token == made.Token {
 		t.Errorf("rotate = %v", err)
 	}
-	if resp, _ := web(t, http.MethodPost, b.URL, made.Token, initialize); resp.StatusCode != 401 {
-		t.Errorf("the old token still gets %d", resp.StatusCode)
+	if got := web(t, http.MethodPost, b.URL, made.Token, initialize); got.status != 401 {
+		t.Errorf("the old token still gets %d", got.status)
 	}
 	if err := ask(hostlink.Request{Verb: hostlink.VerbRotate, Name: "nobody"}, nil); !isKind(err, hostlink.KindNotFound) {
 		t.Errorf("rotate of nobody = %v, want %s", err, hostlink.KindNotFound)
@@ -144,14 +151,14 @@ func TestARevokedTokensStreamEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	b := bridgetest.Start(t, bridgetest.Options{})
 	token := b.Token(t, auth.CreateOptions{Name: "laptop"})
-	resp, _ := web(t, http.MethodPost, b.URL, token, initialize)
+	session := web(t, http.MethodPost, b.URL, token, initialize).header.Get("Mcp-Session-Id")
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.URL, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set("Accept", "text/event-stream")
-	req.Header.Set("Mcp-Session-Id", resp.Header.Get("Mcp-Session-Id"))
+	req.Header.Set("Mcp-Session-Id", session)
 	req.Header.Set("Mcp-Protocol-Version", "2025-11-25")
 	stream, err := http.DefaultClient.Do(req)
 	if err != nil || stream.StatusCode != 200 {
@@ -221,8 +228,8 @@ func TestAReloadTakesSettingsOverOrKeepsTheOldOnes(t *testing.T) {
 	if err != nil || r.Config != "kept" || len(r.Problems) == 0 || !strings.Contains(r.Problems[0].Text, "config.yaml") {
 		t.Errorf("reload of a broken file = %+v, %v", r, err)
 	}
-	if resp, _ := web(t, http.MethodGet, strings.TrimSuffix(b.URL, "/mcp")+"/healthz", "", ""); resp.StatusCode != 200 {
-		t.Errorf("healthz after a broken reload = %d, want 200", resp.StatusCode)
+	if got := web(t, http.MethodGet, strings.TrimSuffix(b.URL, "/mcp")+"/healthz", "", ""); got.status != 200 {
+		t.Errorf("healthz after a broken reload = %d, want 200", got.status)
 	}
 }
 
@@ -233,14 +240,14 @@ func TestAStopLetsARunningAnswerBeWritten(t *testing.T) {
 	h := b.AttachScripted(t, bridgetest.HostOptions{Tools: []bridgetest.ScriptedTool{{Name: "slow", Tier: bridge.TierRead, Run: bridgetest.Block(release, "in time")}}})
 	c := probe.New(b.URL, b.Token(t, auth.CreateOptions{Name: "laptop"}))
 	defer c.Close()
-	type answer struct {
+	type result struct {
 		probe.Result
 		err error
 	}
-	answered := make(chan answer, 1)
+	answered := make(chan result, 1)
 	go func() {
 		r, err := c.CallTool(t.Context(), "slow", json.RawMessage(`{}`), nil)
-		answered <- answer{r, err}
+		answered <- result{r, err}
 	}()
 	bridgetest.Eventually(t, "the tool runs", func() bool { return h.Runs("slow") == 1 })
 	stopped := make(chan struct{})
@@ -291,7 +298,9 @@ func TestNothingIsLeftAfterAStop(t *testing.T) {
 		}()
 		b.WaitStatus(t, "a call waits", func(s control.Status) bool { return s.Calls.Queued == 1 })
 		cancel()
-		<-waiting
+		if err := <-waiting; err == nil {
+			t.Error("the caller who left was answered")
+		}
 		b.WaitStatus(t, "it is gone", func(s control.Status) bool { return s.Calls.Queued == 0 })
 		if h.Runs("echo") != 3 {
 			t.Errorf("echo ran %d times, want 3", h.Runs("echo"))

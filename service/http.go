@@ -18,8 +18,9 @@ const (
 	idleTimeout   = 3 * time.Minute
 	headerBytes   = 64 << 10
 	// refusalTimeout bounds how long a caller who gets nothing here may take to
-	// send the rest of a body and to take the answer. Without it anybody who
-	// reaches the port could hold connections for ever.
+	// send the rest of a body, which the server reads before it answers, and
+	// then to take the answer. Without it anybody who reaches the port could
+	// hold connections for ever.
 	refusalTimeout = 10 * time.Second
 )
 
@@ -61,10 +62,10 @@ func (e *edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // limitRefusal sets the deadlines of a request that may be refused. Writers
 // without deadlines do without.
 func limitRefusal(w http.ResponseWriter, r *http.Request) {
-	rc, end := http.NewResponseController(w), time.Now().Add(refusalTimeout)
-	_ = rc.SetWriteDeadline(end)
+	rc, now := http.NewResponseController(w), time.Now()
+	_ = rc.SetWriteDeadline(now.Add(2 * refusalTimeout))
 	if r.ContentLength != 0 { // else the server itself reads on, to notice a caller who leaves
-		_ = rc.SetReadDeadline(end)
+		_ = rc.SetReadDeadline(now.Add(refusalTimeout))
 	}
 }
 
