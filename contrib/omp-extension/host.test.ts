@@ -146,6 +146,21 @@ test("cards tell who asks for what, and store no arguments", () =>
     assert.match(events[1].result.content[0].text, /^\d+\.\d s, waited 6 s for omp, ran once\nhi$/);
   }));
 
+test("a card is begun again when a turn may have frozen it", () =>
+  attached(async (pair, peer) => {
+    const events: any[] = [];
+    pair.session.emit = (e) => events.push(e);
+    peer.raw(call(5, "c_1", "slow", {}));
+    await peer.frame();
+    await peer.frame();
+    pair.host.turn(false);
+    pair.session.drive("finish");
+    while ((await peer.frame()).result === undefined);
+    const types = events.map((e) => e.type.replace("tool_execution_", ""));
+    assert.deepEqual(types, ["start", "update", "start", "end"]);
+    assert.equal(new Set(events.map((e) => e.toolCallId)).size, 1);
+  }));
+
 test("what the owner is told about the link", () =>
   attached(
     async (pair, peer) => {

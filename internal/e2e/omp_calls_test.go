@@ -102,8 +102,8 @@ func TestOMPLendsItsToolsUnchanged(t *testing.T) {
 	if h.Kind != "omp" || h.Version != "18.1.16" || h.PID != omp.PID() || !h.Gate || h.CWD != omp.Dir || h.Session.ID == "" || h.State != hostlink.StateIdle {
 		t.Errorf("hello: %+v", h)
 	}
-	if h.Catalogue != host.tools[0].Hash || h.Instance == "" {
-		t.Errorf("hello announces %q of instance %q; sent %q", h.Catalogue, h.Instance, host.tools[0].Hash)
+	if sent := host.told().tools[0].Hash; h.Catalogue != sent || h.Instance == "" {
+		t.Errorf("hello announces %q of instance %q; sent %q", h.Catalogue, h.Instance, sent)
 	}
 }
 
@@ -280,8 +280,8 @@ func TestOMPApprovalPolicies(t *testing.T) {
 		// A late yes finds the signal aborted.
 		omp.Answer(t, id, "Approve")
 		barrier(t, omp, host)
-		if ran("never") || len(host.lates) > 0 {
-			t.Errorf("ran %v, lates %+v", ran("never"), host.lates)
+		if lates := host.told().lates; ran("never") || len(lates) > 0 {
+			t.Errorf("ran %v, lates %+v", ran("never"), lates)
 		}
 	})
 	t.Run("a tool that ignores its signal and runs late is reported, once", func(t *testing.T) {
@@ -289,9 +289,9 @@ func TestOMPApprovalPolicies(t *testing.T) {
 		id := omp.Dialog(t, "Allow tool: probe")
 		c.refused(t, hostlink.KindNotApproved, bridge.ExecutedNo)
 		omp.Answer(t, id, "Approve")
-		host.await(t, "a late notice", func() bool { return len(host.lates) > 0 })
-		if want := []hostlink.Late{{CallID: c.callID}}; !slices.Equal(host.lates, want) {
-			t.Errorf("lates %+v, want %+v", host.lates, want)
+		n := host.await(t, "a late notice", func(n notices) bool { return len(n.lates) > 0 })
+		if want := []hostlink.Late{{CallID: c.callID}}; !slices.Equal(n.lates, want) {
+			t.Errorf("lates %+v, want %+v", n.lates, want)
 		}
 	})
 	t.Run("cancelled while asking", func(t *testing.T) {

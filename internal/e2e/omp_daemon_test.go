@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -103,11 +104,31 @@ type linkedHost struct {
 	mu      sync.Mutex
 	changed chan struct{}
 	said    []string // raw bytes from the host
-	tools   []hostlink.Tools
-	states  []hostlink.StateNotice
-	byes    []hostlink.Bye
-	lates   []hostlink.Late
-	faults  int
+	heard   notices
+}
+
+// notices are what a host has told so far.
+type notices struct {
+	tools  []hostlink.Tools
+	states []hostlink.StateNotice
+	byes   []hostlink.Bye
+	lates  []hostlink.Late
+}
+
+// state is the last one told, "" before the first.
+func (n notices) state() string {
+	if len(n.states) == 0 {
+		return ""
+	}
+	return n.states[len(n.states)-1].State
+}
+
+// told returns a copy.
+func (h *linkedHost) told() notices {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := h.heard
+	return notices{slices.Clone(n.tools), slices.Clone(n.states), slices.Clone(n.byes), slices.Clone(n.lates)}
 }
 
 // tap keeps what the host sends.
@@ -172,41 +193,37 @@ func (h *linkedHost) Request(_ context.Context, r *hostlink.Incoming) (json.RawM
 func (h *linkedHost) Notice(method string, params json.RawMessage) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var err error
 	switch method {
 	case hostlink.MethodTools:
-		err = keep(&h.tools, params)
+		h.heard.tools = keep(h.heard.tools, params)
 	case hostlink.MethodState:
-		err = keep(&h.states, params)
+		h.heard.states = keep(h.heard.states, params)
 	case hostlink.MethodBye:
-		err = keep(&h.byes, params)
+		h.heard.byes = keep(h.heard.byes, params)
 	case hostlink.MethodLate:
-		err = keep(&h.lates, params)
-	}
-	if err != nil {
-		h.faults++
+		h.heard.lates = keep(h.heard.lates, params)
 	}
 	close(h.changed)
 	h.changed = make(chan struct{})
 }
 
-func keep[T any](list *[]T, params json.RawMessage) error {
+// keep appends a notice; one that cannot be read leaves its zero value, which no test expects.
+func keep[T any](list []T, params json.RawMessage) []T {
 	var v T
-	err := json.Unmarshal(params, &v)
-	*list = append(*list, v)
-	return err
+	_ = json.Unmarshal(params, &v)
+	return append(list, v)
 }
 
-// await waits until ok, which is called with the lock held.
-func (h *linkedHost) await(t *testing.T, what string, ok func() bool) {
+// await waits until what the host has told fits.
+func (h *linkedHost) await(t *testing.T, what string, ok func(notices) bool) notices {
 	t.Helper()
 	timeout := time.After(linkPatience)
 	for {
 		h.mu.Lock()
-		done, changed := ok(), h.changed
+		changed := h.changed
 		h.mu.Unlock()
-		if done {
-			return
+		if n := h.told(); ok(n) {
+			return n
 		}
 		select {
 		case <-changed:
@@ -219,11 +236,9 @@ func (h *linkedHost) await(t *testing.T, what string, ok func() bool) {
 // catalogue waits for the first list of tools.
 func (h *linkedHost) catalogue(t *testing.T) map[string]bridge.Tool {
 	t.Helper()
-	h.await(t, "its catalogue", func() bool { return len(h.tools) > 0 })
+	n := h.await(t, "its catalogue", func(n notices) bool { return len(n.tools) > 0 })
 	all := map[string]bridge.Tool{}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, tool := range h.tools[len(h.tools)-1].Tools {
+	for _, tool := range n.tools[len(n.tools)-1].Tools {
 		all[tool.Name] = tool
 	}
 	return all

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -75,7 +76,9 @@ func TestOMPTerminalApprovals(t *testing.T) {
 
 func TestOMPTerminalShowsCardsAndStoresNoArguments(t *testing.T) {
 	t.Parallel()
-	model := bridgetest.StartFakeModel(t, bridgetest.ModelStep{Text: "hello you"})
+	model := bridgetest.StartFakeModel(t,
+		bridgetest.ModelStep{Text: "hello you"}, bridgetest.ModelStep{Text: "hello you"}, // answer and title
+		bridgetest.ModelStep{Text: "second answer"})
 	o := bridgetest.OMPOptions{Model: model, Home: t.TempDir(), Dir: filepath.Join(t.TempDir(), "app")}
 	term, host := attachTerminal(t, o, nil)
 	term.AwaitScreen(t, `a2a: attached as "app" on http://127.0.0.1:7717/mcp. No peers yet. /a2a shows more.`)
@@ -91,14 +94,25 @@ func TestOMPTerminalShowsCardsAndStoresNoArguments(t *testing.T) {
 	failed := host.call(t, "read", args{"path": "missing.txt"})
 	failed.ok(t)
 	term.AwaitScreen(t, "laptop ▸ read  "+string(failed.callID))
+
+	// omp freezes open cards when a turn of its model ends
+	held := host.call(t, "bash", args{"command": "until [ -e go ]; do sleep 0.05; done; echo held-$((1+1))"})
+	held.heardEvent(t, "accepted")
+	term.Type(t, "another turn")
+	term.AwaitScreen(t, "second answer")
+	host.await(t, "idle", func(n notices) bool { return len(n.states) >= 4 && n.state() == hostlink.StateIdle })
+	writeFile(t, filepath.Join(term.Dir, "go"), "")
+	held.ok(t)
+	term.AwaitScreen(t, "held-2")
+
 	if err := host.Notify(hostlink.MethodYou, hostlink.You{Name: "app", Main: true, Peers: []string{"laptop"}}); err != nil {
 		t.Fatal(err)
 	}
 	term.AwaitScreen(t, "a2a app · laptop")
 	term.Type(t, "/quit")
 	<-host.ended
-	if len(host.byes) != 1 {
-		t.Errorf("byes: %+v", host.byes)
+	if byes := host.told().byes; len(byes) != 1 {
+		t.Errorf("byes: %+v", byes)
 	}
 
 	sessions := sessionFiles(t, &term.OMPOptions)
@@ -138,12 +152,15 @@ func sessionFiles(t *testing.T, o *bridgetest.OMPOptions) string {
 func TestOMPTerminalCommand(t *testing.T) {
 	t.Parallel()
 	used := time.Now().Add(-3 * time.Minute)
+	var mu sync.Mutex
 	var asked []string
 	term, _ := attachTerminal(t, bridgetest.OMPOptions{}, func(d *linkDaemon) {
 		d.welcome = func(_ *linkedHost, w *hostlink.Welcome) {
 			w.Address, w.Insecure, w.Names = "http://0.0.0.0:7717/mcp", true, []string{"laptop"}
 		}
 		d.verbs = func(r hostlink.Request) (any, *hostlink.Error) {
+			mu.Lock()
+			defer mu.Unlock()
 			asked = append(asked, fmt.Sprintf("%s %s %d", r.Verb, r.Name, r.ForMs))
 			switch r.Verb {
 			case hostlink.VerbStatus:
@@ -177,6 +194,8 @@ func TestOMPTerminalCommand(t *testing.T) {
 			t.Errorf("%s shows the secret more than once", step.line)
 		}
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	want := []string{"status  0", "rotate laptop 0", "token phone 0", "rotate nobody 0", "pause  600000", "resume  0"}
 	if got := strings.Join(asked, "\n"); got != strings.Join(want, "\n") {
 		t.Errorf("the daemon was asked:\n%s", got)

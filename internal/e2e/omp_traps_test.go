@@ -84,9 +84,7 @@ func TestOMPLivesOnWhenCalledWhileItsModelSpeaks(t *testing.T) {
 	}
 	writeFile(t, filepath.Join(omp.Dir, "a.txt"), "meanwhile")
 	omp.Prompt(t, "go on")
-	host.await(t, "busy", func() bool {
-		return len(host.states) > 0 && host.states[len(host.states)-1].State == hostlink.StateBusy
-	})
+	host.await(t, "busy", func(n notices) bool { return n.state() == hostlink.StateBusy })
 
 	if got := host.call(t, "read", args{"path": "a.txt"}).ok(t); !strings.Contains(got.text(), "meanwhile") {
 		t.Errorf("read = %+v", got)
@@ -94,7 +92,7 @@ func TestOMPLivesOnWhenCalledWhileItsModelSpeaks(t *testing.T) {
 	omp.Prompt(t, "/a2a")
 	omp.Notice(t, `a2a: "app" (main)`)
 	close(hold)
-	host.await(t, "idle", func() bool { return host.states[len(host.states)-1].State == hostlink.StateIdle })
+	host.await(t, "idle", func(n notices) bool { return n.state() == hostlink.StateIdle })
 	if !omp.Alive() {
 		t.Error("omp has ended")
 	}
@@ -184,9 +182,7 @@ func TestOMPSubAgentEndingChangesNothing(t *testing.T) {
 	host.catalogue(t)
 	omp.Prompt(t, "use a sub-agent")
 	bridgetest.Eventually(t, "a sub-agent starts", func() bool { return strings.Count(events(t, omp), "session_start") == 2 })
-	host.await(t, "idle again", func() bool {
-		return len(host.states) > 0 && host.states[len(host.states)-1].State == hostlink.StateIdle
-	})
+	host.await(t, "idle again", func(n notices) bool { return n.state() == hostlink.StateIdle })
 	if got := events(t, omp); strings.Count(got, "factory") < 2 {
 		t.Errorf("this omp does not load extensions for sub-agents any more: %s", got)
 	}
@@ -198,7 +194,7 @@ func TestOMPSubAgentEndingChangesNothing(t *testing.T) {
 		t.Error("the link ended")
 	default:
 	}
-	for _, s := range host.states {
+	for _, s := range host.told().states {
 		if s.Session.ID != host.hello.Session.ID {
 			t.Errorf("the host said it is in the session %q, it began in %q", s.Session.ID, host.hello.Session.ID)
 		}
@@ -213,8 +209,8 @@ func TestOMPNewSessionKeepsTheLink(t *testing.T) {
 	running.heardEvent(t, "accepted")
 
 	omp.Send(t, map[string]any{"type": "new_session"})
-	host.await(t, "the new session", func() bool {
-		return len(host.states) > 0 && host.states[len(host.states)-1].Session.ID != host.hello.Session.ID
+	host.await(t, "the new session", func(n notices) bool {
+		return len(n.states) > 0 && n.states[len(n.states)-1].Session.ID != host.hello.Session.ID
 	})
 	if got := host.call(t, "read", args{"path": "a.txt"}).ok(t); !strings.Contains(got.text(), "after the switch") {
 		t.Errorf("read = %+v", got)
@@ -223,8 +219,65 @@ func TestOMPNewSessionKeepsTheLink(t *testing.T) {
 	if got := running.ok(t); !got.IsError || !strings.Contains(got.text(), "cancelled") {
 		t.Errorf("the call that was running: %+v", got)
 	}
-	if len(d.hosts) > 0 || len(host.tools) != 1 {
-		t.Errorf("%d further links, the catalogue was sent %d times", len(d.hosts), len(host.tools))
+	if n := host.told(); len(d.hosts) > 0 || len(n.tools) != 1 {
+		t.Errorf("%d further links, the catalogue was sent %d times", len(d.hosts), len(n.tools))
+	}
+}
+
+// reloadProbe reloads the session, as a plugin manager does.
+const reloadProbe = `
+export default function (pi) {
+  pi.registerCommand("again", { handler: async (_args, ctx) => { await ctx.reload(); ctx.ui.notify("reloaded"); } });
+}`
+
+func TestOMPSwitchBranchAndReloadKeepTheLink(t *testing.T) {
+	t.Parallel()
+	model := bridgetest.StartFakeModel(t, bridgetest.ModelStep{Text: "one"}, bridgetest.ModelStep{Text: "two"})
+	omp, host, d := attachOMP(t, bridgetest.OMPOptions{Model: model, Extensions: []string{reloadProbe}})
+	response := func(command map[string]any) bridgetest.Frame {
+		t.Helper()
+		omp.Send(t, command)
+		return omp.Await(t, fmt.Sprint(command), func(f bridgetest.Frame) bool {
+			return f.Text("type") == "response" && f.Text("command") == command["type"]
+		})
+	}
+	data := func(f bridgetest.Frame) map[string]any {
+		t.Helper()
+		m, ok := f["data"].(map[string]any)
+		if !ok {
+			t.Fatalf("response %v", f)
+		}
+		return m
+	}
+	works := func(after string) {
+		t.Helper()
+		if got := host.call(t, "bash", args{"command": "echo here"}).ok(t); !strings.Contains(got.text(), "here") {
+			t.Errorf("after %s: %+v", after, got)
+		}
+	}
+
+	omp.Prompt(t, "a turn, so that there is something to go back to")
+	omp.Await(t, "the end of the turn", func(f bridgetest.Frame) bool { return f.Text("type") == "agent_end" })
+	first := data(response(map[string]any{"type": "get_state"}))
+	messages, _ := data(response(map[string]any{"type": "get_branch_messages"}))["messages"].([]any)
+	if len(messages) == 0 {
+		t.Fatal("no message to branch from")
+	}
+
+	response(map[string]any{"type": "new_session"})
+	works("new")
+	response(map[string]any{"type": "switch_session", "sessionPath": first["sessionFile"]})
+	host.await(t, "the session it began in", func(n notices) bool {
+		return len(n.states) > 0 && n.states[len(n.states)-1].Session.ID == host.hello.Session.ID
+	})
+	works("resume")
+	response(map[string]any{"type": "branch", "entryId": messages[0].(map[string]any)["entryId"]})
+	works("branch")
+	omp.Prompt(t, "/again")
+	omp.Notice(t, "reloaded")
+	works("reload")
+	if len(d.hosts) > 0 || !omp.Alive() {
+		t.Error("the link did not last")
 	}
 }
 
@@ -259,9 +312,9 @@ func TestOMPConversationNeverCrossesTheLink(t *testing.T) {
 		omp.Prompt(t, fmt.Sprintf("secret question %d", turn))
 		omp.Await(t, "the end of the turn", func(f bridgetest.Frame) bool { return f.Text("type") == "agent_end" })
 	}
-	host.await(t, "two turns", func() bool {
+	host.await(t, "two turns", func(n notices) bool {
 		var changes []string
-		for _, s := range host.states {
+		for _, s := range n.states {
 			changes = append(changes, s.State)
 		}
 		return strings.Join(changes, " ") == "busy idle busy idle"
@@ -279,8 +332,8 @@ func TestOMPSaysByeWhenItsUserLeaves(t *testing.T) {
 	child := host.call(t, "bash", args{"command": "sh -c 'echo $$ > child; exec sleep 300'"})
 	pid := awaitPID(t, filepath.Join(omp.Dir, "child"))
 	omp.CloseInput()
-	host.await(t, "a bye", func() bool { return len(host.byes) > 0 })
-	if got := host.byes[0].Reason; got != hostlink.ByeClosed {
+	n := host.await(t, "a bye", func(n notices) bool { return len(n.byes) > 0 })
+	if got := n.byes[0].Reason; got != hostlink.ByeClosed {
 		t.Errorf("reason %q", got)
 	}
 	if code := omp.AwaitExit(t); code != 0 {

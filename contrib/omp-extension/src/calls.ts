@@ -288,7 +288,9 @@ export class Calls {
     call.card?.end("the bridge no longer waits for it", true);
   }
 
+  /** A tool ran to its end after its answer had said that nothing ran. */
   #late(call: Running, isError: boolean): void {
+    if (call.started) return;
     const late = { callId: call.request.callId, isError };
     if (this.#wire.up) this.#wire.notify("late", late);
     else if (this.#lates.length < MAX_LATES) this.#lates.push(late);

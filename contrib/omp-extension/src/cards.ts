@@ -6,6 +6,9 @@
 //  - the line keeps the arguments `command` and `path`. They are shown under other names, so no argument is stored;
 //  - at the next resume omp reports such lines as tool calls that were cut off, when no answer of the model follows
 //    them. Lines whose id is not a string are not counted, so the ids of cards are numbers.
+// omp freezes every open card when a turn of its own model begins or ends, and drops what comes for it later. A card that
+// may have been frozen is begun again under its id: omp then replaces it, or does nothing if it was open all the time.
+//
 // Only the terminal gets cards: a program that drives omp over rpc has not asked for calls that are not its own.
 
 import type { CallRequest } from "./calls.ts";
@@ -13,6 +16,8 @@ import type { CallRequest } from "./calls.ts";
 /** The card shows the beginning of long arguments and the end of long output. */
 const MAX_ARGUMENT = 300;
 const MAX_OUTPUT = 4_000;
+/** How long after a turn's beginning or end omp may still freeze cards. */
+const SETTLE_MS = 2_000;
 /** Partial output is drawn at most this often. */
 const REDRAW_MS = 200;
 
@@ -34,10 +39,16 @@ export class Cards implements CardDrawer {
   #emit: () => Emit | undefined;
   #log: (text: string) => void;
   #next = 1;
+  #boundaryAt = Number.NEGATIVE_INFINITY;
 
   constructor(emit: () => Emit | undefined, log: (text: string) => void) {
     this.#emit = emit;
     this.#log = log;
+  }
+
+  /** A turn of the model begins or ends, or the screen is built anew. */
+  boundary(): void {
+    this.#boundaryAt = performance.now();
   }
 
   begin(call: CallRequest): Card | undefined {
@@ -47,6 +58,7 @@ export class Cards implements CardDrawer {
     const toolName = cardTitle(call);
     const args = shownArguments(call.args);
     const began = performance.now();
+    let startedAt = began;
     let drawnAt = 0;
     let ended = false;
     const draw = (event: object): void => {
@@ -57,16 +69,24 @@ export class Cards implements CardDrawer {
         this.#log(`cannot draw the card of ${call.callId}: ${String(error)}`);
       }
     };
+    const thaw = (): void => {
+      if (this.#boundaryAt < startedAt - SETTLE_MS) return;
+      startedAt = performance.now();
+      draw({ type: "tool_execution_start" });
+    };
     draw({ type: "tool_execution_start" });
     return {
       update: (text) => {
-        if (ended || performance.now() - drawnAt < REDRAW_MS) return;
-        drawnAt = performance.now();
+        const now = performance.now();
+        if (ended || now - drawnAt < REDRAW_MS) return;
+        drawnAt = now;
+        if (now - this.#boundaryAt > SETTLE_MS && now - startedAt > SETTLE_MS) thaw();
         draw({ type: "tool_execution_update", partialResult: content(text) });
       },
       end: (text, isError) => {
         if (ended) return;
         ended = true;
+        thaw();
         const line = endLine(performance.now() - began, call.waitedMs);
         draw({ type: "tool_execution_end", result: content(`${line}\n${clip(text)}`), isError });
       },

@@ -41,6 +41,7 @@ export class Host implements LinkOwner, CommandHost {
   #config: HostConfig;
   #link: Link;
   #calls: Calls;
+  #cards: Cards;
   #catalogue: CatalogueCache;
   #busy = false;
   #sentState = "";
@@ -61,11 +62,12 @@ export class Host implements LinkOwner, CommandHost {
       { tools: () => this.#session.tools(), schema: (t) => this.#session.schema(t), approval: (n) => this.#session.approval(n) },
       log,
     );
+    this.#cards = new Cards(() => this.#session.emitter(), log);
     this.#calls = new Calls({
       wire: this.#link,
       tools: { prepare: (tool, args) => this.#session.prepare(tool, args) },
       gate: this.gate,
-      cards: new Cards(() => this.#session.emitter(), log),
+      cards: this.#cards,
       log,
     });
   }
@@ -92,6 +94,7 @@ export class Host implements LinkOwner, CommandHost {
   }
 
   turn(busy: boolean): void {
+    this.#cards.boundary();
     this.#busy = busy;
     this.#sendState();
   }
@@ -103,6 +106,7 @@ export class Host implements LinkOwner, CommandHost {
 
   /** Something about the session has changed: says so where it matters. */
   refresh(): void {
+    this.#cards.boundary();
     this.#busy = this.#session.streaming;
     this.#sendState();
     this.#sendCatalogue();
