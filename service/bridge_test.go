@@ -202,6 +202,20 @@ func TestListeningBeyondLoopbackIsSaidEverywhere(t *testing.T) {
 	}
 }
 
+func TestAToolThatCannotBeListedIsNamed(t *testing.T) {
+	t.Parallel()
+	b := bridgetest.Start(t, bridgetest.Options{})
+	bridgetest.StartScripted(t, bridgetest.HostOptions{Dial: b.DialHost, Tools: append([]bridgetest.ScriptedTool{
+		{Name: "broken", Definition: json.RawMessage(`{"name":"broken","inputSchema":{"type":"string"}}`)}}, echo...)})
+	s := b.WaitStatus(t, "the good tool is listed", func(s control.Status) bool { return s.Catalogue.Tools == 1 && !s.Catalogue.Stale })
+	if len(s.Catalogue.Skipped) != 1 || s.Catalogue.Skipped[0].Name != "broken" {
+		t.Errorf("skipped = %v, want the broken tool", s.Catalogue.Skipped)
+	}
+	if len(s.Problems) != 1 || s.Problems[0].ID != "catalogue" || !strings.Contains(s.Problems[0].Text, "broken (") {
+		t.Errorf("problems = %v, want the broken tool named", s.Problems)
+	}
+}
+
 func TestASecondDaemonIsTurnedAway(t *testing.T) {
 	t.Parallel()
 	b := bridgetest.Start(t, bridgetest.Options{})

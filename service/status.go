@@ -86,12 +86,30 @@ func (d *daemon) problems() []control.Problem {
 	for _, text := range d.hub.Problems() {
 		out = append(out, control.Problem{ID: "hub", Level: control.Warn, Text: text})
 	}
+	for _, h := range d.hub.Hosts() {
+		if len(h.Skipped) > 0 {
+			out = append(out, control.Problem{ID: "catalogue", Level: control.Warn, Text: skippedText(h.Name, h.Skipped), See: "a2actl status --json"})
+		}
+	}
 	for _, u := range d.tokens.RetiredUses() {
 		out = append(out, control.Problem{ID: "token", Level: control.Warn,
 			Text: fmt.Sprintf("%q: %d requests since %s with the token retired at %s", u.Name, u.Count, u.First.Local().Format("15:04"), u.At.Local().Format("15:04")),
 			Fix:  "give that client the new one: a2actl print-remote-config " + u.Name + " --rotate"})
 	}
 	return out
+}
+
+// skippedText names the tools that are not listed, the first few with the reason.
+func skippedText(host string, skipped []bridge.Skipped) string {
+	const shown = 3
+	var parts []string
+	for _, s := range skipped[:min(shown, len(skipped))] {
+		parts = append(parts, fmt.Sprintf("%s (%s)", s.Name, s.Why))
+	}
+	if more := len(skipped) - shown; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("tools of %q that are not listed: %s", host, strings.Join(parts, ", "))
 }
 
 func (d *daemon) mainStatus() control.Main {
