@@ -5,9 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
+	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -214,6 +220,66 @@ func TestAToolThatCannotBeListedIsNamed(t *testing.T) {
 	if len(s.Problems) != 1 || s.Problems[0].ID != "catalogue" || !strings.Contains(s.Problems[0].Text, "broken (") {
 		t.Errorf("problems = %v, want the broken tool named", s.Problems)
 	}
+}
+
+func TestNoPartOfATokenIsLoggedOrKept(t *testing.T) {
+	t.Parallel()
+	var log syncBuffer
+	b := bridgetest.Start(t, bridgetest.Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	h := b.AttachScripted(t, bridgetest.HostOptions{Tools: echo})
+	right := b.Token(t, auth.CreateOptions{Name: "laptop"})
+	wrong := strings.ToUpper(right[:24]) + right[24:]
+	for _, token := range []string{right, wrong, right + " x", "Bearer " + right} {
+		web(t, http.MethodPost, b.URL, token, initialize)
+		web(t, http.MethodPost, b.URL+"?token="+url.QueryEscape(token), "", initialize)
+	}
+	var made hostlink.SecretReply
+	raw, err := h.Request(t.Context(), hostlink.Request{Verb: hostlink.VerbRotate})
+	if err != nil || json.Unmarshal(raw, &made) != nil {
+		t.Fatal(err)
+	}
+	b.Stop(t)
+	seen := map[string]string{"the log": log.String()}
+	err = filepath.WalkDir(b.Home, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		seen[path] = string(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, token := range []string{right, wrong, made.Token} {
+		secret := strings.TrimPrefix(token, auth.Prefix)
+		for where, text := range seen {
+			for i := 0; i+8 <= len(secret); i++ {
+				if strings.Contains(text, secret[i:i+8]) {
+					t.Errorf("%s holds %q of a token", where, secret[i:i+8])
+					break
+				}
+			}
+		}
+	}
+}
+
+// syncBuffer is a log that many goroutines write.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
 }
 
 func TestASecondDaemonIsTurnedAway(t *testing.T) {
