@@ -189,7 +189,7 @@ func (c *call) nudge() {
 // startLine is the ledger's line about a call that is being handed over.
 func (c *call) startLine() bridge.CallStart {
 	return bridge.CallStart{
-		ID: c.ID, At: c.handed, Received: c.received, Peer: c.Peer.Name, Client: c.Client.Name,
+		ID: c.ID, At: c.handed, Received: c.received, Peer: c.Peer.Name, Client: printable(c.Client.Name, maxShown),
 		Tool: c.Tool, Tier: c.tier, Host: c.hostName, Instance: c.instance,
 		ArgsBytes: len(c.Args), ArgsSHA256: c.argsHash, Ref: c.Ref,
 	}
@@ -198,7 +198,8 @@ func (c *call) startLine() bridge.CallStart {
 // endLine is the ledger's line about a call that is over.
 func (c *call) endLine() bridge.CallEnd {
 	e := bridge.CallEnd{
-		ID: c.ID, At: c.ended, Peer: c.Peer.Name, Client: c.Client.Name, Tool: c.Tool, Host: c.hostName,
+		ID: c.ID, At: c.ended, Peer: c.Peer.Name, Client: printable(c.Client.Name, maxShown),
+		Tool: printable(c.Tool, maxNameChars), Host: c.hostName,
 		State: c.outcome.State, Kind: c.outcome.Kind, Executed: c.outcome.Executed,
 		Waited: c.waited, Bytes: len(c.outcome.Result),
 	}
@@ -215,7 +216,7 @@ func (c *call) endLine() bridge.CallEnd {
 func (c *call) params() hostlink.CallParams {
 	return hostlink.CallParams{
 		CallID: c.ID, Ref: hostlink.EncodeRef(c.Ref), Tool: c.Tool, Args: c.Args,
-		Peer:       hostlink.PeerInfo{Name: c.Peer.Name, Client: c.Client.Name},
+		Peer:       hostlink.PeerInfo{Name: c.Peer.Name, Client: printable(c.Client.Name, maxShown)},
 		ApprovalMs: c.approval.Milliseconds(), WaitedMs: c.waited.Milliseconds(),
 	}
 }

@@ -37,13 +37,13 @@ func (h *Hub) hello(ctx context.Context, l *link, r *hostlink.Incoming) *hostlin
 		return badHello("this link has had its hello")
 	}
 	if e := h.dropOldLink(ctx, hello.Instance); e != nil {
-		l.greeted.Store(false)
+		l.notGreeted()
 		return e
 	}
 	pidSeen := pidAlive(hello.PID)
 	welcome, e := h.attach(l, hello, pidSeen)
 	if e != nil {
-		l.greeted.Store(false)
+		l.notGreeted()
 		return e
 	}
 	h.describe(&welcome)
@@ -58,6 +58,12 @@ func (h *Hub) hello(ctx context.Context, l *link, r *hostlink.Incoming) *hostlin
 	}
 	h.open(l)
 	return nil
+}
+
+// notGreeted gives a link whose hello was not accepted another while.
+func (l *link) notGreeted() {
+	l.greeted.Store(false)
+	l.patience.Reset(hostlink.HelloLimit)
 }
 
 func badHello(why string) *hostlink.Error {
@@ -158,6 +164,7 @@ func (h *Hub) attach(l *link, hello hostlink.Hello, pidSeen bool) (hostlink.Welc
 	h.attachedMain(ho, newcomer)
 	w.Main = h.names.Main == ho.name
 	h.viewOf(ho.name)
+	h.boundViews()
 	h.log.Info("a host attached", "name", ho.name, "kind", hello.Kind, "version", hello.Version, "main", w.Main, "resumed", len(w.Resumed))
 	h.tellAll()
 	h.wakeRun()

@@ -55,7 +55,7 @@ func (h *Hub) Attach(ctx context.Context, conn net.Conn) error {
 	h.work.Add(1) // Stop waits for it
 	h.mu.Unlock()
 	defer h.work.Done()
-	hello := time.AfterFunc(hostlink.HelloLimit, func() {
+	l.patience = time.AfterFunc(hostlink.HelloLimit, func() {
 		if !l.greeted.Load() {
 			h.log.Warn("a connection to the host socket said no hello and is closed")
 			l.conn.Close()
@@ -63,7 +63,7 @@ func (h *Hub) Attach(ctx context.Context, conn net.Conn) error {
 	})
 	h.work.Go(l.tell)
 	err := l.conn.Run(ctx)
-	hello.Stop()
+	l.patience.Stop()
 	h.detached(l)
 	close(l.ended)
 	return err

@@ -16,11 +16,12 @@ const youEvery = 250 * time.Millisecond
 // link is one connection of a host. What is sent on it beside calls waits in
 // here for the goroutine in tell. The fields below conn are guarded by Hub.mu.
 type link struct {
-	hub     *Hub
-	conn    *hostlink.Conn
-	greeted atomic.Bool
-	ended   chan struct{} // closed when its end has been dealt with
-	nudge   chan struct{}
+	hub      *Hub
+	conn     *hostlink.Conn
+	greeted  atomic.Bool
+	ended    chan struct{} // closed when its end has been dealt with
+	nudge    chan struct{}
+	patience *time.Timer // closes it unless it has been greeted
 
 	host    *host // nil before the hello
 	open    bool  // calls may go

@@ -8,6 +8,9 @@ import (
 // for the rest of the frame.
 const maxArgs = 24 << 20
 
+// maxRPC bounds the JSON-RPC id that travels with a call and is written down.
+const maxRPC = 4 << 10
+
 // refused is the ending of a call that did not run and could not.
 func refused(why bridge.Kind, retry bridge.Retry) ending {
 	return ending{state: bridge.Refused, kind: why, executed: bridge.ExecutedNo, retry: retry}
@@ -45,6 +48,11 @@ func (h *Hub) admit(c *call) *ending {
 	if len(c.Args) == 0 || c.Args[0] != '{' {
 		e := refused(bridge.BadArguments, bridge.RetryAsk)
 		e.detail = "they must be a JSON object"
+		return &e
+	}
+	if len(c.Ref.RPC) > maxRPC {
+		e := refused(bridge.BadArguments, bridge.RetryAsk)
+		e.detail = "the request's id is too long"
 		return &e
 	}
 	if !h.known(c.target) && h.allowed(c) {

@@ -10,34 +10,52 @@ import (
 )
 
 // Run keeps the clock until ctx ends: it gives up hosts, waits and kept
-// results when their time has come, and saves what has changed.
+// results when their time has come, and has what has changed saved.
 func (h *Hub) Run(ctx context.Context) error {
-	for {
+	changed := make(chan struct{}, 1)
+	rest := make(chan struct{})
+	go func() { // a slow disk must not stop the clock
+		defer close(rest)
+		for range changed {
+			h.save()
+		}
+	}()
+	defer func() {
+		close(changed)
+		<-rest
 		h.save()
+	}()
+	for {
 		h.mu.Lock()
 		next := h.sweep()
+		unsaved := h.dirty != dirty{}
 		h.mu.Unlock()
+		if unsaved {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		}
 		var alarm <-chan time.Time
 		var t *time.Timer
 		if !next.IsZero() {
 			t = time.NewTimer(max(next.Sub(h.now()), 0))
 			alarm = t.C
 		}
-		var err error
+		over := false
 		select {
 		case <-alarm:
 		case <-h.kick:
 		case answer := <-h.echo:
 			close(answer)
 		case <-ctx.Done():
-			err = ctx.Err()
+			over = true
 		}
 		if t != nil {
 			t.Stop()
 		}
-		if err != nil {
-			h.save()
-			return nil //nolint:nilerr // being told to end is no failure
+		if over {
+			return nil
 		}
 	}
 }

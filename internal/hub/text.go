@@ -208,6 +208,9 @@ func bytesText(n int64) string {
 
 // printable bounds foreign text and takes out what is not fit to be shown.
 func printable(s string, limit int) string {
+	if len(s) <= limit && plainASCII(s) {
+		return s
+	}
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	n := 0
 	out := strings.Map(func(r rune) rune {
@@ -223,4 +226,13 @@ func printable(s string, limit int) string {
 		out += "…"
 	}
 	return out
+}
+
+func plainASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
 }

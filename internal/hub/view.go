@@ -131,6 +131,16 @@ func (h *Hub) announced(ho *host, hash string, tools []bridge.Tool, skipped []br
 	h.dispatch(ho)
 }
 
+// boundViews drops the views of names that are not remembered any more.
+func (h *Hub) boundViews() {
+	for name, v := range h.views {
+		if h.hosts[name] == nil && !h.seen(name) {
+			close(v.changed) // whoever watches it learns that it is gone
+			delete(h.views, name)
+		}
+	}
+}
+
 // maxOffers bounds the catalogues that are remembered, and so catalogue.json.
 const maxOffers = 16
 
@@ -147,6 +157,5 @@ func (h *Hub) boundOffers() {
 			return
 		}
 		delete(h.cats, oldest)
-		delete(h.views, oldest)
 	}
 }
