@@ -56,7 +56,7 @@ func (x *index) read(r io.Reader) (scan, error) {
 		x.open[id] = openStart{*l.Start, l.Start.Tier != bridge.TierRead}
 	}
 	for _, line := range newest {
-		x.fold(line)
+		fold(line, x.record)
 	}
 	return found, err
 }
@@ -66,19 +66,19 @@ type lineBody struct {
 	End   *bridge.CallEnd
 }
 
-// fold adds a line to the newest records.
-func (x *index) fold(line []byte) {
+// fold adds a line to the record of its call.
+func fold(line []byte, record func(bridge.CallID) *Record) {
 	var l lineBody
 	if json.Unmarshal(line, &l) != nil {
 		return
 	}
 	switch {
 	case l.Start != nil:
-		x.record(l.Start.ID).Start = l.Start
+		record(l.Start.ID).Start = l.Start
 	case l.End != nil && l.End.Late:
-		x.record(l.End.ID).Late = l.End
+		record(l.End.ID).Late = l.End
 	case l.End != nil:
-		x.record(l.End.ID).End = l.End
+		record(l.End.ID).End = l.End
 	}
 }
 
@@ -202,17 +202,8 @@ func readRecords(path string, match func([]byte) bool) ([]Record, error) {
 		return r
 	}
 	err = eachLine(f, func(line []byte, _ int64, _ bool) {
-		var b lineBody
-		if !match(line) || json.Unmarshal(line, &b) != nil {
-			return
-		}
-		switch {
-		case b.Start != nil:
-			of(b.Start.ID).Start = b.Start
-		case b.End != nil && b.End.Late:
-			of(b.End.ID).Late = b.End
-		case b.End != nil:
-			of(b.End.ID).End = b.End
+		if match(line) {
+			fold(line, of)
 		}
 	})
 	out := make([]Record, len(order))
