@@ -183,8 +183,10 @@ func (c *Conn) dispatch(f frame) error {
 		c.answered(f.id, f.body, nil)
 	case frameError:
 		e := new(Error)
-		if err := json.Unmarshal(f.body, e); err != nil {
-			return errors.New("the error of an answer cannot be read")
+		if json.Unmarshal(f.body, e) != nil {
+			err := errors.New("the error of an answer cannot be read")
+			c.answered(f.id, nil, &Error{Kind: KindFault, Executed: bridge.ExecutedUnknown, Message: err.Error()})
+			return err
 		}
 		c.answered(f.id, nil, e)
 	case frameRequest:

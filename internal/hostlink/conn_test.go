@@ -204,6 +204,8 @@ func TestAnUnreadableAnswerEndsItsRequest(t *testing.T) {
 		"no JSON":     {`{"id":1,"result":{]}`, hostlink.KindFault},
 		"not UTF-8":   {"{\"id\":1,\"result\":\"\xff\"}", hostlink.KindFault},
 		"error array": {`{"id":1,"error":[`, hostlink.KindFault},
+		"error text":  {`{"id":1,"error":"boom"}`, hostlink.KindFault},
+		"error kind":  {`{"id":1,"error":{"kind":5}}`, hostlink.KindFault},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -41,6 +41,15 @@ func (c *Conn) Start(method string, params any, events func(string, json.RawMess
 	return id, nil
 }
 
+// NextID reserves an id for Adopt: no request of ours on this link has it, not
+// even a ping that left before.
+func (c *Conn) NextID() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lastID++
+	return c.lastID
+}
+
 // Adopt registers a request that the other side works on since an earlier
 // link: it will be answered under id, as if it had been started here. Later
 // ids are higher.

@@ -44,7 +44,7 @@ func (h *Hub) resume(l *link, ho *host, hello hostlink.Hello) []hostlink.Resumed
 			if c == nil || has[ref.CallID] || c.instance != hello.Instance || !h.wants(c) {
 				continue
 			}
-			id := int64(len(resumed) + 1)
+			id := l.conn.NextID()
 			if l.conn.Adopt(id, h.hearing(c, l), h.answering(c, l)) != nil {
 				return nil // the link is over already
 			}
