@@ -106,8 +106,7 @@ func (h *Host) announce(ctx context.Context, conn *Conn, t told, ended chan erro
 // tell sends what the daemon does not know yet.
 func (h *Host) tell(conn *Conn, t *told) error {
 	h.mu.Lock()
-	tools, state, lates := h.notice, h.state, h.lates
-	h.lates = nil
+	tools, state := h.notice, h.state
 	h.mu.Unlock()
 	if tools.Hash != t.hash && tools.Hash != "" {
 		err := conn.Notify(MethodTools, tools)
@@ -125,15 +124,27 @@ func (h *Host) tell(conn *Conn, t *told) error {
 		}
 		t.state = state
 	}
-	for _, late := range lates {
+	for late, ok := h.nextLate(); ok; late, ok = h.nextLate() {
 		if err := conn.Notify(MethodLate, late); err != nil {
+			h.late(late.CallID, late.IsError) // for the next link
 			return fmt.Errorf("send a late result: %w", err)
 		}
 	}
 	return nil
 }
 
-// late remembers a result that came after its approval limit.
+func (h *Host) nextLate() (Late, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.lates) == 0 {
+		return Late{}, false
+	}
+	late := h.lates[0]
+	h.lates = h.lates[1:]
+	return late, true
+}
+
+// late remembers a result of a call that had ended as one that did not run.
 func (h *Host) late(id bridge.CallID, isError bool) {
 	h.mu.Lock()
 	if len(h.lates) < maxLates {

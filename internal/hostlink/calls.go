@@ -57,7 +57,7 @@ type call struct {
 	progress throttle
 	result   json.RawMessage // set before over is closed, not changed after
 	err      *Error
-	expired  bool // ended by its approval limit
+	saidNo   bool // it ended with the word that nothing ran
 
 	// Guarded by calls.mu.
 	size   int
@@ -121,8 +121,7 @@ func (k *calls) ack(id bridge.CallID) {
 
 // drop aborts a call that nobody wants and forgets it.
 func (k *calls) drop(c *call) {
-	c.finish(k, nil, &Error{Kind: KindCancelled, Message: errNotWanted.Error(), Executed: c.executed()})
-	c.cancel(errNotWanted)
+	c.abort(k, errNotWanted)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.forget(c)
@@ -190,7 +189,7 @@ func (k *calls) stop() {
 }
 
 // run starts the tool unless the call has ended already, and takes its answer.
-// It reports an answer that came after the approval limit.
+// It reports an answer that came after the call had ended as one that did not run.
 func (c *call) run(k *calls, tool func(context.Context) (json.RawMessage, *Error)) (late, isError bool) {
 	defer c.cancel(nil)
 	c.mu.Lock()
@@ -211,12 +210,12 @@ func (c *call) run(k *calls, tool func(context.Context) (json.RawMessage, *Error
 			result, e = nil, &Error{Kind: KindFault, Message: "the tool's result is " + err.Error(), Executed: bridge.ExecutedYes}
 		}
 	}
-	if c.finish(k, result, e) || e != nil {
+	if c.finish(k, result, e) || (e != nil && e.Executed != bridge.ExecutedYes) {
 		return false, false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.expired, isErrorResult(result)
+	return c.saidNo, e != nil || isErrorResult(result)
 }
 
 // isErrorResult reads the one field of a CallToolResult that we look at.
@@ -247,15 +246,24 @@ func (c *call) finishLocked(k *calls, result json.RawMessage, e *Error) bool {
 		c.deadline.Stop()
 	}
 	c.result, c.err = result, e
+	c.saidNo = e != nil && e.Executed == bridge.ExecutedNo
 	close(c.over)
 	k.keep(c)
 	return true
 }
 
-// executed says whether the tool may have had effects so far.
-func (c *call) executed() bridge.Executed {
+// abort ends a call before its tool has answered, and tells the tool. What the
+// answer says of the tool is true: it cannot start in between.
+func (c *call) abort(k *calls, cause error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.finishLocked(k, nil, &Error{Kind: KindCancelled, Message: cause.Error(), Executed: c.executed()})
+	c.mu.Unlock()
+	c.cancel(cause)
+}
+
+// executed says whether the tool may have had effects so far. The caller holds
+// mu.
+func (c *call) executed() bridge.Executed {
 	if !c.ran || c.gate == ApprovalPending || c.gate == ApprovalDenied {
 		return bridge.ExecutedNo
 	}
@@ -274,8 +282,7 @@ func (c *call) serve(ctx context.Context, k *calls, r *Incoming) (json.RawMessag
 			c.leave(r)
 			return nil, nil
 		}
-		c.finish(k, nil, &Error{Kind: KindCancelled, Message: cause.Error(), Executed: c.executed()})
-		c.cancel(cause)
+		c.abort(k, cause)
 	}
 	return c.result, c.err
 }

@@ -108,9 +108,8 @@ func (e emitter) notApproved() {
 	if c.gate != ApprovalPending {
 		return
 	}
-	c.expired = c.finishLocked(e.host.calls, nil,
-		&Error{Kind: KindNotApproved, Message: "nobody approved the call in time", Executed: bridge.ExecutedNo})
-	if c.expired {
+	if c.finishLocked(e.host.calls, nil,
+		&Error{Kind: KindNotApproved, Message: "nobody approved the call in time", Executed: bridge.ExecutedNo}) {
 		c.cancel(errNotApproved)
 	}
 }
