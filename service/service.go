@@ -214,7 +214,9 @@ func (d *daemon) close() error {
 		}
 	}
 	if d.tokens != nil {
-		errs = append(errs, d.tokens.Flush())
+		if err := d.tokens.Flush(); err != nil { // no reason to be started again
+			d.log.Warn("the last uses of tokens were not written", "err", err)
+		}
 	}
 	if d.ledger != nil {
 		errs = append(errs, d.ledger.Close())
