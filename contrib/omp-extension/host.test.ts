@@ -68,6 +68,24 @@ test("a result while there is no link is kept and given on the next", () =>
     assert.deepEqual((await (await pair.accept()).welcome()).params.unacked, []);
   }));
 
+test("a result that is let go for its size leaves the word that it ran", () =>
+  attached(async (pair, peer) => {
+    const text = "x".repeat(30 * 1024 * 1024);
+    pair.session.prepare = () => ({ run: () => Promise.resolve({ content: [{ type: "text", text }] }) });
+    for (const n of [1, 2, 3]) {
+      peer.raw(call(n, `c_${n}`, "echo", {}));
+      await peer.frame();
+      assert.equal((await peer.frame()).result.content[0].text.length, text.length);
+    }
+    peer.socket.destroy();
+    const next = await pair.accept();
+    const hello = await next.welcome({ resumed: [{ callId: "c_1", id: 40 }] });
+    assert.deepEqual(hello.params.unacked.map((c: any) => c.callId), ["c_1", "c_2", "c_3"]);
+    assert.equal((await next.frame()).method, "accepted");
+    const { kind, executed } = (await next.frame()).error;
+    assert.deepEqual([kind, executed], ["fault", "yes"]);
+  }));
+
 test("the same call twice on one link runs once", () =>
   attached(async (pair, peer) => {
     peer.raw(call(5, "c_1", "slow", {}));

@@ -14,10 +14,9 @@ import (
 // Limits on the answers that a host keeps until they are acked.
 const (
 	keepFor   = 10 * time.Minute
-	keepBytes = 64 << 20
-	// keepOverhead is what one kept answer costs besides its bytes, so that
-	// small ones are bounded too.
-	keepOverhead = 1 << 10
+	keepBytes = 64 << 20 // of results
+	// keepCount leaves room in a hello for the calls that run.
+	keepCount = 2048
 	// frameRoom is more than the head and the end of any frame.
 	frameRoom = 128
 )
@@ -31,13 +30,14 @@ var (
 // calls is what a host knows of its calls: those that run and those whose
 // answers wait for their ack.
 type calls struct {
-	limit int            // of the bytes of kept answers
+	limit int            // of the bytes of kept results
 	work  sync.WaitGroup // the tools that run
 
 	mu    sync.Mutex
 	byID  map[bridge.CallID]*call
 	order []*call // as they arrived
-	bytes int     // of kept answers
+	kept  int     // answers
+	bytes int     // of their results
 }
 
 // call is one invocation, from its arrival to its ack. mu also keeps its
@@ -55,13 +55,15 @@ type call struct {
 	gate     string    // the last state of its approval, if it has one
 	deadline *time.Timer
 	progress throttle
-	result   json.RawMessage // set before over is closed, not changed after
-	err      *Error
 	saidNo   bool // it ended with the word that nothing ran
 
+	// The answer: set before over is closed, guarded by calls.mu after.
+	result json.RawMessage
+	err    *Error
+
 	// Guarded by calls.mu.
-	size   int
-	ended  time.Time
+	ended  time.Time // zero: its answer is not kept
+	asking int       // requests that wait for the answer, on a link
 	acked  bool
 	forgot bool
 }
@@ -99,9 +101,9 @@ func (k *calls) keep(c *call) {
 		k.forget(c)
 		return
 	}
-	c.size = len(c.result) + keepOverhead
 	c.ended = time.Now()
-	k.bytes += c.size
+	k.kept++
+	k.bytes += len(c.result)
 	k.trim()
 }
 
@@ -114,7 +116,7 @@ func (k *calls) ack(id bridge.CallID) {
 		return
 	}
 	c.acked = true
-	if c.size > 0 {
+	if !c.ended.IsZero() {
 		k.forget(c)
 	}
 }
@@ -134,14 +136,22 @@ func (k *calls) sweep() {
 	k.trim()
 }
 
-// trim forgets the oldest answers until the limits hold. The caller holds mu.
+// trim lets the oldest answers go until the limits hold. Of one that goes before
+// its time, the fact that the tool ran stays: without it the daemon would take
+// the call for one that never arrived. The caller holds mu.
 func (k *calls) trim() {
 	old := time.Now().Add(-keepFor)
 	for i := 0; i < len(k.order); {
 		c := k.order[i]
-		if c.size > 0 && (k.bytes > k.limit || c.ended.Before(old)) {
+		switch {
+		case c.ended.IsZero() || c.asking > 0:
+		case c.ended.Before(old) || k.kept > keepCount:
 			k.forget(c) // takes it out of order
 			continue
+		case k.bytes > k.limit && c.result != nil:
+			k.bytes -= len(c.result)
+			c.result, c.err = nil, &Error{Kind: KindFault, Executed: bridge.ExecutedYes,
+				Message: "the tool ran, and its result was let go: too many waited for the bridge"}
 		}
 		i++
 	}
@@ -153,7 +163,10 @@ func (k *calls) forget(c *call) {
 		return
 	}
 	c.forgot = true
-	k.bytes -= c.size
+	if !c.ended.IsZero() {
+		k.kept--
+		k.bytes -= len(c.result)
+	}
 	delete(k.byID, c.ref.CallID)
 	for i, o := range k.order {
 		if o == c {
@@ -273,6 +286,8 @@ func (c *call) executed() bridge.Executed {
 // serve answers one request about the call: it waits for the answer, a cancel
 // or the end of the link.
 func (c *call) serve(ctx context.Context, k *calls, r *Incoming) (json.RawMessage, *Error) {
+	k.asks(c, 1)
+	defer k.asks(c, -1)
 	c.join(r)
 	select {
 	case <-c.over:
@@ -284,7 +299,16 @@ func (c *call) serve(ctx context.Context, k *calls, r *Incoming) (json.RawMessag
 		}
 		c.abort(k, cause)
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	return c.result, c.err
+}
+
+// asks counts a request that waits for the answer, which stays until then.
+func (k *calls) asks(c *call, n int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c.asking += n
 }
 
 // join confirms the call on a link and sends its events there from now on.

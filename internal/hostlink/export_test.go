@@ -11,7 +11,7 @@ func ParseFrame(line []byte) error {
 // SetWriteLimit shortens the wait for a slow reader.
 func (c *Conn) SetWriteLimit(d time.Duration) { c.w.limit = d }
 
-// SetKeepBytes lowers the limit on kept answers.
+// SetKeepBytes lowers the limit on kept results.
 func (h *Host) SetKeepBytes(n int) {
 	h.calls.mu.Lock()
 	defer h.calls.mu.Unlock()

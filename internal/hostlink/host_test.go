@@ -239,7 +239,7 @@ func TestRunningCallsSurviveLostLinks(t *testing.T) {
 	}
 }
 
-func TestKeptAnswersAreBoundedByTheirBytes(t *testing.T) {
+func TestAResultThatIsLetGoLeavesTheWordThatItRan(t *testing.T) {
 	t.Parallel()
 	d := newDaemon(t)
 	big := json.RawMessage(`{"t":"` + strings.Repeat("x", 12<<10) + `"}`)
@@ -247,7 +247,7 @@ func TestKeptAnswersAreBoundedByTheirBytes(t *testing.T) {
 		return big, nil
 	}})
 	l := <-d.links
-	h.SetKeepBytes(66 << 10) // each answer counts 13 KiB and a little
+	h.SetKeepBytes(66 << 10) // five of the results
 	for i := range 8 {
 		if _, err := l.call(t, hostlink.CallParams{CallID: bridge.CallID(fmt.Sprint("c_", i)), Tool: "tool"}); err != nil {
 			t.Fatal(err)
@@ -255,9 +255,36 @@ func TestKeptAnswersAreBoundedByTheirBytes(t *testing.T) {
 	}
 	l.Close()
 	l = <-d.links
-	want := []bridge.CallID{"c_3", "c_4", "c_5", "c_6", "c_7"}
+	want := []bridge.CallID{"c_0", "c_1", "c_2", "c_3", "c_4", "c_5", "c_6", "c_7"}
 	if diff := cmp.Diff(want, ids(l.hello.Unacked)); diff != "" {
 		t.Errorf("unacked (-want +got):\n%s", diff)
+	}
+	for range want {
+		a := <-d.results
+		var e *hostlink.Error
+		gone := errors.As(a.err, &e) && e.Kind == hostlink.KindFault && e.Executed == bridge.ExecutedYes
+		if a.call < "c_3" && !gone || a.call >= "c_3" && a.result != string(big) {
+			t.Errorf("%s: %d bytes, %v", a.call, len(a.result), a.err)
+		}
+	}
+}
+
+func TestKeptAnswersAreBoundedByTheirNumber(t *testing.T) {
+	t.Parallel()
+	const most = 2048
+	d := newDaemon(t)
+	d.results = make(chan answer, most)
+	startHost(t, d, hostlink.HostConfig{Run: echoRun})
+	l := <-d.links
+	for i := range most + 2 {
+		if _, err := l.call(t, hostlink.CallParams{CallID: bridge.CallID(fmt.Sprint("c_", i)), Tool: "tool"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.Close()
+	l = <-d.links
+	if got := ids(l.hello.Unacked); len(got) != most || got[0] != "c_2" {
+		t.Errorf("%d unacked from %s on, want the last %d", len(got), got[0], most)
 	}
 }
 

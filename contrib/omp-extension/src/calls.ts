@@ -7,9 +7,12 @@ import { isObject, toJSON, type LinkError, type Params } from "./frames.ts";
 import { Progress } from "./progress.ts";
 import { errorBody, resultBody, textOf, thrownResult, toCallToolResult, type ToolResult } from "./results.ts";
 
-/** How long and how much of unacknowledged answers is kept; the oldest go first. */
+/** How long, how much and how many unacknowledged answers are kept; the oldest go first. */
 const KEEP_MS = 10 * 60_000;
 const KEEP_BYTES = 64 * 1024 * 1024;
+const KEEP_COUNT = 2048;
+/** What stays of a result that goes before its time: without it the daemon would take the call for one that never arrived. */
+const LET_GO = errorBody({ kind: "fault", message: "the tool ran, and its result was let go: too many waited for the bridge", executed: "yes" });
 /** Late results that wait for a link. */
 const MAX_LATES = 256;
 /** setTimeout takes no longer delay. */
@@ -176,12 +179,18 @@ export class Calls {
     for (const call of [...this.#running.values()]) this.#drop(call);
   }
 
-  /** Forgets answers that nobody asked for in time. */
+  /** Lets answers go that nobody asked for in time, or that are too many. */
   sweep(): void {
     const old = this.#now() - KEEP_MS;
     for (const [callId, kept] of this.#kept) {
-      if (kept.at > old && this.#keptBytes <= KEEP_BYTES) break; // oldest first
+      if (kept.at > old && this.#kept.size <= KEEP_COUNT) break; // oldest first
       this.#forget(callId);
+    }
+    for (const kept of this.#kept.values()) {
+      if (this.#keptBytes <= KEEP_BYTES) break;
+      if (!kept.body.startsWith('"result"')) continue;
+      this.#keptBytes += LET_GO.bytes - kept.bytes;
+      Object.assign(kept, LET_GO);
     }
   }
 
