@@ -59,6 +59,7 @@ type call struct {
 	ended    time.Time
 	settling bool
 	settled  bool
+	unsaved  bool // its end is not in the ledger yet
 	late     bool
 	keepTill time.Time // zero: not kept
 }

@@ -303,11 +303,12 @@ func (h *Hub) settle(c *call) {
 	c.settling = true
 	line := c.endLine()
 	h.mu.Unlock()
-	if err := h.cfg.Ledger.End(line); err != nil {
+	err := h.cfg.Ledger.End(line)
+	if err != nil {
 		h.log.Error("the end of a call cannot be written down yet", "call", c.ID, "err", err)
 	}
 	h.mu.Lock()
-	c.settled = true
+	c.settled, c.unsaved = true, err != nil
 	h.keep(c)
 	c.nudge()
 	h.mu.Unlock()

@@ -79,7 +79,7 @@ func protocolMessage(err error) string {
 
 func checkHello(hello hostlink.Hello) *hostlink.Error {
 	for _, text := range []string{hello.Kind, hello.Version, hello.Extension, hello.Instance, hello.CWD, hello.Name,
-		hello.TTY, hello.Tmux, hello.Session.ID, hello.Session.Name, hello.Catalogue} {
+		hello.TTY, hello.Tmux, hello.State, hello.Session.ID, hello.Session.Name, hello.Catalogue} {
 		if len(text) > maxHelloText {
 			return badHello("a text in it is too long")
 		}

@@ -100,7 +100,10 @@ func (l *link) Notice(method string, params json.RawMessage) {
 		}
 	case hostlink.MethodState:
 		var s hostlink.StateNotice
-		if json.Unmarshal(params, &s) == nil {
+		if json.Unmarshal(params, &s) == nil && len(s.State) <= maxShown {
+			if len(s.Session.ID) > maxHelloText || len(s.Session.Name) > maxHelloText {
+				s.Session = hostlink.Session{}
+			}
 			h.stateIs(l, s)
 		}
 	case hostlink.MethodBye:
@@ -112,7 +115,7 @@ func (l *link) Notice(method string, params json.RawMessage) {
 		}
 	case hostlink.MethodLate:
 		var late hostlink.Late
-		if json.Unmarshal(params, &late) == nil && late.CallID != "" {
+		if json.Unmarshal(params, &late) == nil && late.CallID != "" && len(late.CallID) <= maxCallID {
 			h.lateNotice(l, late)
 		}
 	}

@@ -385,6 +385,7 @@ type raw struct {
 	welcome hostlink.Welcome
 	calls   chan *hostlink.Incoming
 	answers chan func() (json.RawMessage, *hostlink.Error)
+	acks    chan bridge.CallID
 	closing chan struct{}
 	once    sync.Once
 	ended   chan struct{}
@@ -401,7 +402,12 @@ func (h *raw) Request(_ context.Context, r *hostlink.Incoming) (json.RawMessage,
 	}
 }
 
-func (h *raw) Notice(string, json.RawMessage) {}
+func (h *raw) Notice(method string, params json.RawMessage) {
+	var ack hostlink.Ack
+	if method == hostlink.MethodAck && json.Unmarshal(params, &ack) == nil {
+		h.acks <- ack.CallID
+	}
+}
 
 // rawHost says hello by hand.
 func (r *rig) rawHost(hello hostlink.Hello) (*raw, error) {
@@ -410,7 +416,7 @@ func (r *rig) rawHost(hello hostlink.Hello) (*raw, error) {
 		return nil, err
 	}
 	h := &raw{t: r.t, calls: make(chan *hostlink.Incoming, 100), ended: make(chan struct{}), closing: make(chan struct{}),
-		answers: make(chan func() (json.RawMessage, *hostlink.Error), 100)}
+		answers: make(chan func() (json.RawMessage, *hostlink.Error), 100), acks: make(chan bridge.CallID, 100)}
 	h.Conn = hostlink.NewConn(conn, h, nil)
 	go func() {
 		defer close(h.ended)

@@ -125,14 +125,15 @@ func (h *Hub) keep(c *call) {
 	}
 }
 
-// forget drops an ended call and lets its host do so.
+// forget drops an ended call and lets its host do so, unless only the host's
+// copy would tell the next process how it ended.
 func (h *Hub) forget(c *call) {
 	delete(h.calls, c.ID)
 	if !c.keepTill.IsZero() {
 		h.kept -= int64(len(c.outcome.Result))
 		c.keepTill = time.Time{}
 	}
-	if ho := h.byInstance(c.instance); ho != nil && ho.link != nil && c.wasSent {
+	if ho := h.byInstance(c.instance); ho != nil && ho.link != nil && c.wasSent && !c.unsaved {
 		ho.link.ack(c.ID)
 	}
 }
@@ -162,8 +163,11 @@ func (h *Hub) ranLate(c *call, failed bool, size int) {
 	h.writeLate(line, c.over)
 }
 
-// lateNotice takes in a host's word about a call that it ended at its approval
-// limit and that ran all the same.
+// maxCallID is more than any id of ours has.
+const maxCallID = 64
+
+// lateNotice takes in a host's word about a call that it ended as one that did
+// not run, and that ran all the same.
 func (h *Hub) lateNotice(l *link, late hostlink.Late) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -196,6 +198,81 @@ func TestAResultFromTheTimeWithoutADaemonIsGiven(t *testing.T) {
 			t.Errorf("%+v, want the result", o)
 		}
 	})
+}
+
+func TestAnEndedCallIsWantedBackWhileItsResultIsKept(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	hello := hostlink.Hello{Kind: "omp", Instance: "i", CWD: "/home/u/app"}
+	h, err := r.rawHost(hello)
+	must(t, err)
+	answer := func(result json.RawMessage, e *hostlink.Error) bridge.CallID {
+		c := request("write")
+		h.answers <- func() (json.RawMessage, *hostlink.Error) { return result, e }
+		r.call(c)
+		hello.Unacked = append(hello.Unacked, hostlink.CallRef{CallID: c.ID, Ref: json.RawMessage(`{}`)})
+		return c.ID
+	}
+	kept := answer(text("ok"), nil)
+	answer(nil, &hostlink.Error{Kind: hostlink.KindDenied, Message: "no", Executed: bridge.ExecutedNo})
+	r.hub.Delivered(answer(text("ok"), nil))
+	h.cut()
+	r.await("the link's end noticed", func() bool { return !r.hub.Main().Attached })
+	h, err = r.rawHost(hello)
+	must(t, err)
+	if got := h.welcome.Resumed; len(got) != 1 || got[0].CallID != kept {
+		t.Errorf("resumed = %v, want %s alone", got, kept)
+	}
+}
+
+// fullDisk is a ledger whose ends cannot be written while full is set.
+type fullDisk struct {
+	memoryLedger
+	full atomic.Bool
+}
+
+func (d *fullDisk) End(bridge.CallEnd) error {
+	if d.full.Load() {
+		return bridge.LedgerFault
+	}
+	return nil
+}
+
+func TestAHostKeepsAnAnswerWhoseEndIsNotWritten(t *testing.T) {
+	t.Parallel()
+	disk := &fullDisk{}
+	r := newRig(t, func(c *hub.Config) { c.Ledger = disk })
+	h, err := r.rawHost(hostlink.Hello{Kind: "omp", Instance: "i", CWD: "/home/u/app"})
+	must(t, err)
+	for _, full := range []bool{true, false} {
+		disk.full.Store(full)
+		h.answers <- func() (json.RawMessage, *hostlink.Error) { return text("ok"), nil }
+		c := request("write")
+		r.call(c)
+		r.hub.Delivered(c.ID)
+		if full {
+			continue
+		}
+		if got := <-h.acks; got != c.ID {
+			t.Errorf("the first ack is for %s, want %s alone", got, c.ID)
+		}
+	}
+}
+
+func TestALateNoticeOfAnotherSortIsIgnored(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	h, err := r.rawHost(hostlink.Hello{Kind: "omp", Instance: "i", CWD: "/home/u/app"})
+	must(t, err)
+	must(t, h.Notify(hostlink.MethodLate, hostlink.Late{CallID: bridge.CallID(strings.Repeat("c", 1<<20))}))
+	_, err = h.Do(t.Context(), hostlink.MethodPing, nil, nil) // it has been read
+	must(t, err)
+	r.stop()
+	info, err := os.Stat(filepath.Join(r.dir, "audit.jsonl"))
+	must(t, err)
+	if info.Size() > 0 {
+		t.Errorf("%d bytes in the ledger about a call that never was", info.Size())
+	}
 }
 
 func TestCallsOfTheOldProcessThatNobodyBringsBack(t *testing.T) {
