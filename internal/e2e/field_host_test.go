@@ -1,7 +1,9 @@
 package e2e_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -141,5 +143,45 @@ func TestAFloodOfProgressDelaysNobody(t *testing.T) {
 	h.send(fmt.Sprintf(`{"id":%d,"result":{"content":[{"type":"text","text":"done"}]}}`, id))
 	if r := <-answered; !strings.Contains(r.body, "done") {
 		t.Errorf("after the flood: %d %.300s", r.status, r.body)
+	}
+}
+
+// TestAHostCannotMakeTheBridgeKeepWhatItPleases: texts of a host are bounded wherever the bridge keeps them.
+func TestAHostCannotMakeTheBridgeKeepWhatItPleases(t *testing.T) {
+	t.Parallel()
+	b := bridgetest.Start(t, bridgetest.Options{})
+	c := newCaller(t, b, "laptop")
+	h := attachBad(t, b, "bad", "i1")
+	long := strings.Repeat("long", 1<<18)
+	const limit = 64 << 10
+	h.send(`{"method":"late","params":{"callId":"c_` + long + `","isError":false}}`)
+	h.send(`{"method":"state","params":{"state":"` + long + `","session":{"id":"` + long + `","name":"` + long + `"}}}`)
+	h.send(`{"method":"tools","params":{"hash":"` + long + `","tools":[` +
+		`{"name":"tier","tier":"` + long + `","definition":{"name":"tier","inputSchema":{"type":"object"}}},` +
+		`{"name":"source","tier":"write","source":"` + long + `","definition":{"name":"source","inputSchema":{"type":"object"}}},` +
+		`{"name":"write","tier":"write","definition":{"name":"write","inputSchema":{"type":"object"}}}]}}`)
+	answered := make(chan reply, 1)
+	go func() { answered <- c.result("write", "{}") }()
+	id, _ := h.call()
+	h.send(fmt.Sprintf(`{"id":%d,"error":{"kind":"%s","message":"%s","executed":"no"}}`, id, long, long))
+	if r := <-answered; r.status != 200 || len(r.body) > limit {
+		t.Errorf("the caller got %d with %d bytes", r.status, len(r.body))
+	}
+	raw, err := json.Marshal(b.Status(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(raw) > limit {
+		t.Errorf("the status has %d bytes", len(raw))
+	}
+	b.Stop(t) // everything is written
+	files, err := os.ReadDir(b.Paths.State)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if info, err := f.Info(); err != nil || info.Size() > limit {
+			t.Errorf("%s: %v bytes, %v", f.Name(), info.Size(), err)
+		}
 	}
 }

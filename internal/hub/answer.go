@@ -137,7 +137,7 @@ func (h *Hub) faultEnding(c *call, e *hostlink.Error) ending {
 	case hostlink.KindNoGate:
 		return refused(bridge.HostFault, bridge.RetryAsk)
 	}
-	h.log.Warn("a host could not run a call", "call", c.ID, "kind", e.Kind, "message", detail)
+	h.log.Warn("a host could not run a call", "call", c.ID, "kind", printable(e.Kind, maxShown), "message", detail)
 	switch e.Executed {
 	case bridge.ExecutedNo:
 		return refused(bridge.HostFault, bridge.RetryAsk)

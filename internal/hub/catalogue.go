@@ -20,7 +20,7 @@ const (
 	maxNameChars = 128       // as the MCP specification recommends
 	maxDepth     = 64        // of nesting: clients recurse
 	maxSkipped   = 256       // named; more are counted in one line
-	maxShown     = 64        // characters of a bad name in a report
+	maxShown     = 64        // characters of a bad name in a report, and bytes of a host's short words
 )
 
 // validate keeps the tools that every client can be shown. A name has 1 to 128
@@ -70,6 +70,9 @@ func validate(tools []bridge.Tool) (valid []bridge.Tool, skipped []bridge.Skippe
 func checkTool(t bridge.Tool) (json.RawMessage, error) {
 	if err := checkName(t.Name); err != nil {
 		return nil, err
+	}
+	if len(t.Tier) > maxShown || len(t.Source) > maxHelloText {
+		return nil, errors.New("its tier or source is too long")
 	}
 	if len(t.Definition) > maxToolBytes {
 		return nil, fmt.Errorf("its definition has %d bytes, more than %d", len(t.Definition), maxToolBytes)

@@ -131,6 +131,9 @@ func decodeTools(params json.RawMessage) (hash string, tools []bridge.Tool, skip
 	if err := json.Unmarshal(params, &raw); err != nil {
 		return "", nil, nil, err
 	}
+	if len(raw.Hash) > maxHelloText {
+		raw.Hash = "" // it will not be known again
+	}
 	for _, one := range raw.Tools {
 		var t bridge.Tool
 		if json.Unmarshal(one, &t) != nil {
