@@ -107,6 +107,7 @@ func (f *Front) resume(w http.ResponseWriter, r *http.Request, peer bridge.Peer,
 		}
 	}
 	if x.out.prime(x.event()) != nil {
+		close(x.left) // the answer that takes its place need not wait
 		f.departed(x)
 		return
 	}
