@@ -16,6 +16,33 @@ import (
 	"github.com/a2a-bridge/a2a-bridge/internal/bridge"
 )
 
+// refusal is an error that is about its kind and says so in its own words.
+type refusal struct {
+	kind bridge.Kind
+	text string
+}
+
+func refuse(kind bridge.Kind, format string, args ...any) error {
+	return &refusal{kind: kind, text: fmt.Sprintf(format, args...)}
+}
+
+func (r *refusal) Error() string { return r.text }
+func (r *refusal) Unwrap() error { return r.kind }
+
+// EndedError refuses a new secret for a token that has expired: it would not
+// work. Its kind is bridge.Conflict.
+type EndedError struct {
+	Name string
+	At   time.Time // when it ended
+}
+
+func (e *EndedError) Error() string {
+	return fmt.Sprintf("the token %q ended at %s; a new secret would not work", e.Name, e.At.Format(time.RFC3339))
+}
+
+// Unwrap gives the kind.
+func (e *EndedError) Unwrap() error { return bridge.Conflict }
+
 // CreateOptions describe a new token.
 type CreateOptions struct {
 	Name    string
@@ -26,7 +53,8 @@ type CreateOptions struct {
 	Wait    time.Duration  // default DefaultWait
 }
 
-// Create mints a token. The error is bridge.Conflict when the name is taken.
+// Create mints a token. The error is bridge.Conflict when the name is taken and
+// bridge.BadArguments when the options are wrong.
 func (s *Store) Create(o CreateOptions) (Secret, Record, error) {
 	if o.Role == "" {
 		o.Role = bridge.RolePeer
@@ -38,7 +66,7 @@ func (s *Store) Create(o CreateOptions) (Secret, Record, error) {
 		o.Wait = DefaultWait
 	}
 	if err := o.check(s.now()); err != nil {
-		return Secret{}, Record{}, err
+		return Secret{}, Record{}, refuse(bridge.BadArguments, "%s", err)
 	}
 	secret := NewSecret()
 	t := fileToken{ID: newID(), Name: o.Name, Principal: principal(o.Role, o.Name), Hash: hashOf(secret.Reveal()).String(),
@@ -49,7 +77,7 @@ func (s *Store) Create(o CreateOptions) (Secret, Record, error) {
 	}
 	err := s.change(func(f *tokensFile) error {
 		if f.find(o.Name) != nil {
-			return fmt.Errorf("%w: a token named %q exists\ntry: a2actl token rotate %s, or another name", bridge.Conflict, o.Name, o.Name)
+			return refuse(bridge.Conflict, "a token named %q exists already", o.Name)
 		}
 		if len(f.Tokens) >= maxTokens {
 			return fmt.Errorf("there are %d tokens already, which is the limit\ntry: a2actl token revoke NAME", maxTokens)
@@ -85,8 +113,9 @@ func (o CreateOptions) check(now time.Time) error {
 
 // Rotate gives a token a new secret. The old one stops working after the
 // overlap, at once if that is 0. Without a name it means the only token. The
-// error is bridge.NotFound for an unknown name or when there is none, and
-// bridge.Conflict when a name is needed.
+// error is bridge.NotFound for an unknown name or when there is none,
+// bridge.Conflict when a name is needed, and an *EndedError for a token that
+// has expired.
 func (s *Store) Rotate(name string, overlap time.Duration) (Secret, Record, error) {
 	if overlap < 0 || overlap > keepRetired {
 		return Secret{}, Record{}, fmt.Errorf("an overlap of %s is out of range: use 0s to 720h", overlap)
@@ -104,6 +133,9 @@ func (s *Store) Rotate(name string, overlap time.Duration) (Secret, Record, erro
 		t := f.find(name)
 		if t == nil {
 			return notFound(name)
+		}
+		if t.Expires != nil && !now.Before(*t.Expires) {
+			return &EndedError{Name: name, At: *t.Expires}
 		}
 		f.retire(*t, now.Add(overlap))
 		if overlap == 0 { // earlier overlaps end with it: the point may be a leak
@@ -171,7 +203,7 @@ func (s *Store) Get(name string) (Record, error) {
 }
 
 func notFound(name string) error {
-	return fmt.Errorf("%w: no token is named %q\ntry: a2actl token list", bridge.NotFound, cut(name, 80))
+	return refuse(bridge.NotFound, "no token is named %q", cut(name, 80))
 }
 
 func (f *tokensFile) find(name string) *fileToken {
@@ -187,7 +219,7 @@ func (f *tokensFile) find(name string) *fileToken {
 func (f *tokensFile) only() (string, error) {
 	switch len(f.Tokens) {
 	case 0:
-		return "", fmt.Errorf("%w: there are no tokens\ntry: a2actl print-remote-config NAME", bridge.NotFound)
+		return "", refuse(bridge.NotFound, "there are no tokens")
 	case 1:
 		return f.Tokens[0].Name, nil
 	}
@@ -195,7 +227,7 @@ func (f *tokensFile) only() (string, error) {
 	for _, t := range f.Tokens {
 		names = append(names, t.Name)
 	}
-	return "", fmt.Errorf("%w: which token? There are %s", bridge.Conflict, strings.Join(names, ", "))
+	return "", refuse(bridge.Conflict, "which token? There are %s", strings.Join(names, ", "))
 }
 
 func (f *tokensFile) retire(t fileToken, at time.Time) {

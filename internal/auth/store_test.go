@@ -240,7 +240,7 @@ func TestRotationWithoutOverlapEndsEarlierOverlaps(t *testing.T) {
 func TestRotationWithoutANameNeedsASingleToken(t *testing.T) {
 	t.Parallel()
 	s := newPlace(t).open()
-	if _, _, err := s.Rotate("", 0); !errors.Is(err, bridge.NotFound) || !strings.Contains(err.Error(), "\ntry: a2actl print-remote-config NAME") {
+	if _, _, err := s.Rotate("", 0); !errors.Is(err, bridge.NotFound) || err.Error() != "there are no tokens" {
 		t.Errorf("without tokens: %v", err)
 	}
 	create(t, s, auth.CreateOptions{Name: "laptop"})
@@ -274,7 +274,7 @@ func TestRevokedTokenIsGoneAndItsUseIsTold(t *testing.T) {
 	revoked := p.clock.now()
 	p.clock.add(time.Minute)
 	accepts(daemon, token)
-	want := []auth.RetiredUse{{Name: "laptop", At: revoked, Count: 2, First: revoked, Last: revoked.Add(time.Minute)}}
+	want := []auth.RetiredUse{{Name: "laptop", Revoked: true, At: revoked, Count: 2, First: revoked, Last: revoked.Add(time.Minute)}}
 	if diff := cmp.Diff(want, daemon.RetiredUses()); diff != "" {
 		t.Errorf("RetiredUses (-want +got):\n%s", diff)
 	}
@@ -310,7 +310,7 @@ func TestNamesAndOptionsAreChecked(t *testing.T) {
 		{auth.CreateOptions{Name: "a/b"}, "cannot be the name of a token"},
 		{auth.CreateOptions{Name: "a\x1b[31m"}, `a\x1b[31m`},
 		{auth.CreateOptions{Name: strings.Repeat("a", 65)}, "cannot be the name of a token"},
-		{auth.CreateOptions{Name: "taken"}, "conflict: a token named \"taken\" exists\ntry: a2actl token rotate taken"},
+		{auth.CreateOptions{Name: "taken"}, `a token named "taken" exists already`},
 		{auth.CreateOptions{Name: "x", Role: "admin"}, `"admin" is not a role: use owner or peer`},
 		{auth.CreateOptions{Name: "x", Scopes: []bridge.Scope{"all"}}, `"all" is not a scope: use mcp, a2a or both`},
 		{auth.CreateOptions{Name: "x", Scopes: []bridge.Scope{"mcp", "mcp"}}, "named twice"},
@@ -327,11 +327,28 @@ func TestNamesAndOptionsAreChecked(t *testing.T) {
 	if _, _, err := s.Create(auth.CreateOptions{Name: "taken"}); !errors.Is(err, bridge.Conflict) {
 		t.Errorf("a taken name is %v", err)
 	}
+	if _, _, err := s.Create(auth.CreateOptions{Name: "a/b"}); !errors.Is(err, bridge.BadArguments) {
+		t.Errorf("a bad name is %v", err)
+	}
 	if list, err := s.List(); err != nil || len(list) != 1 {
 		t.Errorf("List = %v, %v", list, err)
 	}
 	if _, _, err := s.Create(auth.CreateOptions{Name: strings.Repeat("a", 64)}); err != nil {
 		t.Errorf("a name of 64 letters: %v", err)
+	}
+}
+
+func TestAnExpiredTokenGetsNoNewSecret(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.open()
+	ends := p.clock.now().Add(time.Minute)
+	create(t, s, auth.CreateOptions{Name: "ex", Expires: ends})
+	p.clock.add(time.Minute)
+	_, _, err := s.Rotate("ex", 0)
+	var ended *auth.EndedError
+	if !errors.As(err, &ended) || !errors.Is(err, bridge.Conflict) || ended.Name != "ex" || !ended.At.Equal(ends) {
+		t.Errorf("Rotate = %v, want that it ended", err)
 	}
 }
 

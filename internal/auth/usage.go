@@ -128,23 +128,25 @@ func (s *Store) Used(name string) (time.Time, bridge.Client) {
 
 // RetiredUse tells that somebody still uses a token that stopped working.
 type RetiredUse struct {
-	Name  string    // of the token
-	At    time.Time // when it stopped working
-	Count int       // uses since then
-	First time.Time
-	Last  time.Time
+	Name    string    // of the token
+	Revoked bool      // the token is gone; else it has a newer secret
+	At      time.Time // when it stopped working
+	Count   int       // uses since then
+	First   time.Time
+	Last    time.Time
 }
 
 // RetiredUses lists the retired tokens that are still in use somewhere, the
 // latest use first.
 func (s *Store) RetiredUses() []RetiredUse {
 	snap := s.snapshot()
+	ids := snap.ids()
 	s.use.mu.Lock()
 	defer s.use.mu.Unlock()
 	var uses []RetiredUse
 	for h, old := range snap.retired {
 		if e := s.use.file.Retired[h.String()]; e != nil {
-			uses = append(uses, RetiredUse{Name: old.Name, At: old.At, Count: e.Count, First: e.First, Last: e.Last})
+			uses = append(uses, RetiredUse{Name: old.Name, Revoked: !ids[old.Token], At: old.At, Count: e.Count, First: e.First, Last: e.Last})
 		}
 	}
 	slices.SortFunc(uses, func(a, b RetiredUse) int { return b.Last.Compare(a.Last) })
@@ -178,11 +180,17 @@ func (s *Store) Flush() error {
 	return nil
 }
 
-func (u *usage) keep(snap *snapshot) {
+// ids are those of the tokens that there are.
+func (snap *snapshot) ids() map[string]bool {
 	ids := map[string]bool{}
 	for _, r := range snap.records {
 		ids[r.ID] = true
 	}
+	return ids
+}
+
+func (u *usage) keep(snap *snapshot) {
+	ids := snap.ids()
 	for id := range u.file.Tokens {
 		if !ids[id] {
 			delete(u.file.Tokens, id)
