@@ -14,7 +14,11 @@ type Problem struct {
 	Line int    // of the file; 0 when the file is not to blame
 	Key  string // empty when it is about the file as a whole
 	Text string
+	From string // the variable, or CommandLine; empty when it is the file
 }
+
+// CommandLine is where flags come from.
+const CommandLine = "the command line"
 
 // String is the problem in one line: where, which setting, what.
 func (p Problem) String() string {
@@ -49,7 +53,7 @@ func Load(path string, env []string, flags map[string]string) (Config, []Problem
 		// MergeConfigMap is the layer between defaults and overrides; it fails for no map.
 		_ = v.MergeConfigMap(nest(name, value))
 	}
-	variables := map[string]string{}
+	variables, from := map[string]string{}, map[string]string{}
 	for _, e := range env {
 		if name, value, ok := strings.Cut(e, "="); ok && value != "" {
 			variables[name] = value
@@ -58,23 +62,25 @@ func Load(path string, env []string, flags map[string]string) (Config, []Problem
 	override := func(k Key, source, text string) {
 		value, err := k.parseText(text)
 		if err != nil {
-			problems = append(problems, Problem{Key: k.Name, Text: err.Error() + " (from " + source + ")"})
+			problems = append(problems, Problem{Key: k.Name, Text: err.Error() + " (from " + source + ")", From: source})
 			return
 		}
 		v.Set(k.Name, value)
-		lines[k.Name] = 0
+		lines[k.Name], from[k.Name] = 0, source
 	}
 	for _, k := range Keys() {
 		if text, ok := variables[k.Env()]; ok {
 			override(k, k.Env(), text)
 		}
 		if text, ok := flags[k.Name]; ok {
-			override(k, "the command line", text)
+			override(k, CommandLine, text)
 		}
 	}
 	for name := range flags {
 		if _, ok := keys[name]; !ok {
-			problems = append(problems, unknown(name, 0, keys))
+			p := unknown(name, 0, keys)
+			p.From = CommandLine
+			problems = append(problems, p)
 		}
 	}
 
@@ -83,7 +89,7 @@ func Load(path string, env []string, flags map[string]string) (Config, []Problem
 		panic("config: " + err.Error()) // every value has its field's type: a test sets each key
 	}
 	if !Loopback(c.HTTP.Host) && !c.HTTP.Insecure {
-		problems = append(problems, Problem{Line: lines["http.host"], Key: "http.host",
+		problems = append(problems, Problem{Line: lines["http.host"], Key: "http.host", From: from["http.host"],
 			Text: fmt.Sprintf("is %s, which others can reach without TLS: set http.insecure: true as well, and put a TLS proxy in front", c.HTTP.Host)})
 		c.HTTP.Host = keys["http.host"].Default
 	}
@@ -105,7 +111,7 @@ func unknown(name string, line int, keys map[string]Key) Problem {
 	for _, k := range Keys() {
 		known = append(known, k.Name)
 	}
-	p := Problem{Line: line, Key: name, Text: "is not a setting; see: a2actl config list"}
+	p := Problem{Line: line, Key: name, Text: "is not a setting; see: a2a-bridge serve --help"}
 	if near := nearest(name, known); near != "" {
 		p.Text = "is not a setting; did you mean " + near + "?"
 	}

@@ -49,11 +49,18 @@ func (e *SocketTooLong) Error() string {
 	return fmt.Sprintf("the socket path %s has %d bytes; the limit is %d\ntry: a shorter XDG_RUNTIME_DIR", e.Path, e.Length, e.Limit)
 }
 
+// NoFileError says that a configuration file which was named by hand is not
+// there: going on without it would ignore whoever named it.
+type NoFileError struct{ Path string }
+
+func (e *NoFileError) Error() string { return "no such file: " + e.Path }
+
 // ResolvePaths applies the one rule of where things are; daemon and control
 // program share it, and it depends on nothing but these variables:
 //
 //   - HOME, XDG_CONFIG_HOME, XDG_STATE_HOME, with the usual defaults;
-//   - A2A_BRIDGE_CONFIG and A2A_BRIDGE_AGENTS, which select other files;
+//   - A2A_BRIDGE_CONFIG, which selects another file that must exist, and
+//     A2A_BRIDGE_AGENTS, which selects another one that need not;
 //   - XDG_RUNTIME_DIR if it is a directory of ours, else /run/user/UID if that
 //     is one (on macOS: run in the state directory).
 //
@@ -78,6 +85,9 @@ func resolve(env func(string) string, uid int, runUser string) (Paths, error) {
 		file, err := absolute("A2A_BRIDGE_CONFIG", file)
 		if err != nil {
 			return Paths{}, err
+		}
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+			return Paths{}, &NoFileError{Path: file}
 		}
 		p.Config, p.ConfigDir = file, filepath.Dir(file)
 	} else {
@@ -204,7 +214,7 @@ func runtimeDir(env func(string) string, uid int, runUser, state string) (string
 	}
 	return "", &RuntimeError{
 		Why:  "there is no directory for the sockets: " + why,
-		Next: "log in by ssh or at the console (not by su or sudo), or: export XDG_RUNTIME_DIR=$(mktemp -d)",
+		Next: "log in by ssh or at the console (not by su or sudo); or, for daemon, omp and a2actl alike: export XDG_RUNTIME_DIR=$HOME/.local/run && mkdir -pm700 \"$XDG_RUNTIME_DIR\"",
 	}
 }
 

@@ -58,6 +58,14 @@ func TestPathsFollowTheUsualDirectories(t *testing.T) {
 	}
 
 	env["A2A_BRIDGE_CONFIG"], env["A2A_BRIDGE_AGENTS"] = dir+"/other/my.yaml", dir+"/mine.json"
+	var none *config.NoFileError
+	if _, err := resolve(env, os.Getuid(), "/nowhere"); !errors.As(err, &none) || err.Error() != "no such file: "+dir+"/other/my.yaml" {
+		t.Errorf("with a file that is not there: %v", err)
+	}
+	mkdir(t, dir+"/other")
+	if err := os.WriteFile(dir+"/other/my.yaml", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	got, err = resolve(env, os.Getuid(), "/nowhere")
 	if err != nil || got.Config != dir+"/other/my.yaml" || got.Tokens != dir+"/other/tokens.json" || got.Agents != dir+"/mine.json" {
 		t.Errorf("with A2A_BRIDGE_CONFIG and A2A_BRIDGE_AGENTS: %+v, %v", got, err)
