@@ -162,10 +162,12 @@ type Welcome struct {
 	Address   string    `json:"address"`
 	Name      string    `json:"name"`
 	Main      bool      `json:"main"`
+	MainName  string    `json:"mainName"`
 	Catalogue string    `json:"catalogue"`
 	Resumed   []Resumed `json:"resumed"`
 	Insecure  bool      `json:"insecure"`
 	Names     []string  `json:"names"`
+	Seen      []string  `json:"seen"`
 }
 
 // Tools is the params of tools.

@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"encoding/json"
+	"net/url"
 	"time"
 
 	"github.com/a2a-bridge/a2a-bridge/internal/bridge"
@@ -162,7 +163,8 @@ func (h *Hub) attach(l *link, hello hostlink.Hello, pidSeen bool) (hostlink.Welc
 	}
 	w.Resumed = h.resume(l, ho, hello)
 	h.attachedMain(ho, newcomer)
-	w.Main = h.names.Main == ho.name
+	w.MainName = h.names.Main
+	w.Main = w.MainName == ho.name
 	h.viewOf(ho.name)
 	h.boundViews()
 	h.log.Info("a host attached", "name", ho.name, "kind", hello.Kind, "version", hello.Version, "main", w.Main, "resumed", len(w.Resumed))
@@ -177,12 +179,19 @@ func (h *Hub) describe(w *hostlink.Welcome) {
 	if h.cfg.Address != nil {
 		w.Address = h.cfg.Address()
 	}
+	if w.Address != "" && !w.Main {
+		w.Address += "/" + url.PathEscape(w.Name)
+	}
 	if h.cfg.Insecure != nil {
 		w.Insecure = h.cfg.Insecure()
 	}
 	w.Names = []string{}
 	if h.cfg.TokenNames != nil {
 		w.Names = append(w.Names, h.cfg.TokenNames()...)
+	}
+	w.Seen = []string{}
+	if h.cfg.Seen != nil {
+		w.Seen = append(w.Seen, h.cfg.Seen()...)
 	}
 	if w.Resumed == nil {
 		w.Resumed = []hostlink.Resumed{}

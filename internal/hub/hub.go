@@ -33,7 +33,8 @@ type Config struct {
 	Address    func() string   // of main, for the notice that a host shows
 	Version    string          // of the daemon
 	Insecure   func() bool     // listening beyond loopback
-	TokenNames func() []string // for the same notice
+	TokenNames func() []string // for completion in a host
+	Seen       func() []string // the names of those used lately, for the notice
 	// Requests answers the verbs that a host sends; nil refuses them.
 	Requests func(ctx context.Context, host string, r hostlink.Request) (json.RawMessage, *hostlink.Error)
 	Now      func() time.Time // nil: time.Now

@@ -3,6 +3,7 @@ package hub_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -357,4 +358,24 @@ func TestStatusShowsWhatIsOpen(t *testing.T) {
 		}
 		close(hold.let)
 	})
+}
+
+func TestAWelcomeSaysWhereThisHostIsReached(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *hub.Config) {
+		c.Address = func() string { return "http://127.0.0.1:7717/mcp" }
+		c.TokenNames = func() []string { return []string{"ci", "laptop"} }
+		c.Seen = func() []string { return []string{"laptop"} }
+	})
+	for _, step := range []struct{ name, address string }{
+		{"app", "http://127.0.0.1:7717/mcp"},
+		{"docs", "http://127.0.0.1:7717/mcp/docs"},
+	} {
+		_, h := r.name(hostlink.Hello{Instance: step.name, PID: os.Getpid(), CWD: "/" + step.name})
+		got := []any{h.welcome.Name, h.welcome.Address, h.welcome.MainName, h.welcome.Names, h.welcome.Seen}
+		want := []any{step.name, step.address, "app", []string{"ci", "laptop"}, []string{"laptop"}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("welcome of %s (-want +got):\n%s", step.name, diff)
+		}
+	}
 }

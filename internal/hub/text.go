@@ -37,7 +37,7 @@ func (h *Hub) text(c *call, e ending) string {
 	case bridge.ToolUnavailable:
 		s = "Not executed: no tool " + tool + " is available here to this token. List the tools to see those that are; calling again alone will not help."
 	case bridge.BadArguments:
-		s = "Not executed: the arguments of " + tool + " are not valid: " + sentence(e.detail) + " Correct them before calling again."
+		s = "Not executed: the arguments of " + tool + " are not valid: " + ownLines(sentence(e.detail)) + "Correct the arguments and call again."
 	case bridge.TooLarge:
 		s = "Not executed: the arguments of " + tool + " are too large (" + bytesText(c.size()) + "). Send less; calling again alone will not help."
 	case bridge.Denied:
@@ -176,6 +176,15 @@ func sentence(s string) string {
 		return s
 	}
 	return s + "."
+}
+
+// ownLines keeps what follows a host's words apart from them: words of several
+// lines, such as a schema error with the arguments under it, end with their own.
+func ownLines(s string) string {
+	if !strings.Contains(s, "\n") {
+		return s + " "
+	}
+	return strings.TrimSuffix(s, ".") + "\n"
 }
 
 // durationText says how long, as a person would.
