@@ -213,7 +213,7 @@ func (x *exchange) deliver(o bridge.Outcome) bool {
 				Executed: bridge.ExecutedYes, Waited: o.Waited}
 		}
 		var row reason
-		if o, row = complete(o); row.status != 0 && o.Executed == bridge.ExecutedNo {
+		if o, row = complete(o, x.call.Tool); row.status != 0 && o.Executed == bridge.ExecutedNo {
 			status = row.status
 		}
 		result = errorResult(o)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -106,17 +107,24 @@ func TestUnknownAndDeniedToolsLookAlike(t *testing.T) {
 		{Call: "c_1", Kind: bridge.ToolUnavailable},
 		{Call: "c_1", Kind: bridge.ToolUnavailable, Text: "bash is denied", Executed: bridge.ExecutedUnknown, Retry: bridge.RetrySafe},
 	} {
-		o, _ = complete(o)
+		o, _ = complete(o, "bash")
 		results = append(results, string(errorResult(o)))
 	}
 	if diff := cmp.Diff(results[0], results[1]); diff != "" {
 		t.Error(diff)
 	}
+	if !strings.Contains(results[0], `no tool \"bash\" is available here`) {
+		t.Errorf("the caller's own word is missing: %s", results[0])
+	}
+	o, _ := complete(bridge.Outcome{Call: "c_1", Kind: bridge.ToolUnavailable}, strings.Repeat("ä\n", 5000))
+	if len(o.Text) > 1000 || strings.Contains(o.Text, "\n") {
+		t.Errorf("a long name is shown as %d bytes: %q", len(o.Text), o.Text)
+	}
 }
 
 func TestWordsOfTheHubPass(t *testing.T) {
 	t.Parallel()
-	o, _ := complete(bridge.Outcome{Call: "c_1", Kind: bridge.CancelledByPeer, Executed: bridge.ExecutedNo, Text: "Not executed: <b>"})
+	o, _ := complete(bridge.Outcome{Call: "c_1", Kind: bridge.CancelledByPeer, Executed: bridge.ExecutedNo, Text: "Not executed: <b>"}, "bash")
 	want := `{"content":[{"type":"text","text":"Not executed: <b>"}],"isError":true,"_meta":{"a2a-bridge/call":"c_1","a2a-bridge/executed":"no"}}`
 	if got := string(errorResult(o)); got != want {
 		t.Errorf("result = %s, want %s", got, want)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/a2a-bridge/a2a-bridge/internal/bridge"
 )
@@ -81,8 +82,9 @@ var reasons = map[bridge.Kind]reason{
 	// daemon restarts, so a client that repeats the request reaches the new one.
 	bridge.Stopping: {text: "Not executed: the bridge is restarting. Calling again is safe.", executed: bridge.ExecutedNo, retry: bridge.RetrySafe, status: http.StatusServiceUnavailable},
 	bridge.Moved:    {text: "Not executed: this bridge now leads to another session. Its files and directory differ. Call again to use it.", executed: bridge.ExecutedNo, retry: bridge.RetrySafe},
-	// One text for tools that do not exist and tools that are denied.
-	bridge.ToolUnavailable: {text: "Not executed: this tool is not available here. tools/list says which are. Ask the owner of the bridge before calling it again.", executed: bridge.ExecutedNo, retry: bridge.RetryAsk, fixed: true},
+	// One text for tools that do not exist and tools that are denied: only the
+	// name in it, which is the caller's own word, differs.
+	bridge.ToolUnavailable: {text: "Not executed: no tool {tool} is available here. tools/list says which are. Ask the owner of the bridge before calling it again.", executed: bridge.ExecutedNo, retry: bridge.RetryAsk, fixed: true},
 	bridge.BadArguments:    {text: "Not executed: the arguments are not what the tool takes. They must be an object that fits its inputSchema.", executed: bridge.ExecutedNo, retry: bridge.RetryAsk},
 	bridge.TooLarge:        {text: "Not executed: the arguments are too large.", executed: bridge.ExecutedNo, retry: bridge.RetryAsk},
 	bridge.Denied:          {text: "Not executed: the owner or the policy of the session denied it. Ask them before calling again.", executed: bridge.ExecutedNo, retry: bridge.RetryAsk},
@@ -99,14 +101,21 @@ var reasons = map[bridge.Kind]reason{
 	bridge.LedgerFault:     {text: "Not executed: the bridge cannot write its record of calls, and nothing with effects starts without it. Its owner must look: a2actl status", executed: bridge.ExecutedNo, retry: bridge.RetryAsk},
 }
 
-// complete fills what an outcome without a result leaves open.
-func complete(o bridge.Outcome) (bridge.Outcome, reason) {
+// maxTool bounds a tool's name in a text.
+const maxTool = 100
+
+// complete fills what an outcome without a result leaves open; tool is what the
+// caller asked for.
+func complete(o bridge.Outcome, tool string) (bridge.Outcome, reason) {
 	row, known := reasons[o.Kind]
 	if !known {
 		row = reasons[bridge.HostFault]
 	}
 	if o.Text == "" || row.fixed {
-		o.Text = row.text + " (call " + string(o.Call) + ")"
+		if runes := []rune(tool); len(runes) > maxTool {
+			tool = string(runes[:maxTool]) + "…"
+		}
+		o.Text = strings.Replace(row.text, "{tool}", strconv.Quote(tool), 1) + " (call " + string(o.Call) + ")"
 	}
 	if o.Executed == "" || row.fixed {
 		o.Executed, o.Retry = row.executed, row.retry
