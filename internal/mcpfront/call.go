@@ -69,11 +69,7 @@ func (f *Front) toolsCall(q *request) {
 		x.call.Ref.Session = q.session.key
 	}
 	defer x.cancel(nil)
-	switch {
-	case args[0] != '{':
-		x.deliver(bridge.Outcome{Call: x.call.ID, State: bridge.Refused, Kind: bridge.BadArguments})
-		return
-	case !f.live.enter(x):
+	if !f.live.enter(x) {
 		x.deliver(bridge.Outcome{Call: x.call.ID, State: bridge.Refused, Kind: bridge.QueueFull})
 		return
 	}

@@ -93,6 +93,10 @@ func (h *hubFake) Call(ctx context.Context, c bridge.Call, w bridge.Watcher) (br
 	h.calls = append(h.calls, fc)
 	h.touch()
 	h.mu.Unlock()
+	if c.Args[0] != '{' {
+		fc.end(bridge.Outcome{State: bridge.Refused, Kind: bridge.BadArguments})
+		return fc.outcome, nil
+	}
 	if kind, ok := strings.CutPrefix(c.Tool, "end "); ok {
 		fc.end(bridge.Outcome{State: bridge.Refused, Kind: bridge.Kind(kind)})
 		return fc.outcome, nil

@@ -19,7 +19,9 @@ const (
 	// maxStreams is far above the clients that share a token, at one stream each.
 	maxStreams = 64
 	// maxAnswers is above what the hub runs and queues for one host: past it a
-	// call would only be refused there.
+	// call would only be refused there. It is refused here instead, and is the
+	// one call that the ledger never hears of: a caller out of control should
+	// not also turn the ledger over.
 	maxAnswers = 1024
 )
 
