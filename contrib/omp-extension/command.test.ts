@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { complete, parseDuration, runCommand, type CommandHost } from "./src/command.ts";
-import { statusLine, statusText } from "./src/texts.ts";
+import type { Welcome } from "./src/link.ts";
+import { attachedNotice, statusLine, statusText } from "./src/texts.ts";
 
 class Daemon implements CommandHost {
   up = true;
+  known = true;
   asked: object[] = [];
   reply: unknown = {};
   error: unknown;
@@ -62,8 +64,25 @@ test("without a bridge the next thing to type is named", async () => {
   const daemon = new Daemon();
   daemon.up = false;
   const { said, asked } = await run("token", daemon);
-  assert.match(said, /a2actl setup/);
+  assert.match(said, /^a2a: reconnecting; the daemon does not answer.*a2actl status/);
   assert.deepEqual(asked, []);
+  daemon.known = false;
+  assert.match((await run("token", daemon)).said, /not attached.*\(a2a-bridge serve\)/);
+});
+
+test("the notice of an attached session", () => {
+  const welcome = { daemon: "1", address: "http://h/mcp", name: "app", main: true, mainName: "app", catalogue: "known" as const };
+  const rest = { resumed: [], insecure: false, names: ["never-used"] };
+  const cases: [Partial<Welcome>, string][] = [
+    [{}, 'a2a: attached as "app" on http://h/mcp. No peers yet. /a2a shows more.'],
+    [{ seen: ["a", "b\u001b"] }, 'a2a: attached as "app" on http://h/mcp. Peers: a, b. /a2a shows more.'],
+    [{ seen: [..."abcdefg"] }, 'a2a: attached as "app" on http://h/mcp. Peers: a, b, c, d, e and 2 more. /a2a shows more.'],
+    [
+      { name: "docs", main: false, address: "http://h/mcp/docs" },
+      'a2a: attached as "docs" on http://h/mcp/docs; main is "app" (a2actl host use docs). No peers yet. /a2a shows more.',
+    ],
+  ];
+  for (const [change, want] of cases) assert.equal(attachedNotice({ ...welcome, ...rest, seen: [], ...change }), want);
 });
 
 test("durations", () => {

@@ -154,7 +154,7 @@ test("cards tell who asks for what, and store no arguments", () =>
   attached(async (pair, peer) => {
     const events: any[] = [];
     pair.session.emit = (e) => events.push(e);
-    peer.raw(call(5, "c_7f3kq2", "echo", { text: "hi", command: "rm -rf /", path: "/etc" }, { waitedMs: 6_100 }));
+    peer.raw(call(5, "c_7f3kq2", "echo", { text: "hi", command: "rm -rf /", path: "/etc" }, { waitedMs: 6_900 }));
     await peer.frame();
     await peer.frame();
     assert.deepEqual(events.map((e) => e.type), ["tool_execution_start", "tool_execution_end"]);
@@ -179,6 +179,22 @@ test("a card is begun again when a turn may have frozen it", () =>
     assert.equal(new Set(events.map((e) => e.toolCallId)).size, 1);
   }));
 
+test("a question that stands after its call is over is named", () =>
+  attached(async (pair, peer) => {
+    const said = (): string[] => pair.session.shown.filter((t) => t.includes("answer Deny"));
+    peer.raw(call(5, "c_1", "ask", {}));
+    while ((await peer.frame()).params?.state !== "pending");
+    peer.send({ id: 5, method: "cancel", params: { reason: "cancelled" } });
+    while ((await peer.frame()).error === undefined);
+    assert.deepEqual(said(), ["a2a: c_1 (ask) is over and nobody waits for it: answer Deny"]);
+    pair.session.drive("deny");
+    peer.raw(call(6, "c_2", "ask", {}));
+    while ((await peer.frame()).params?.state !== "pending");
+    pair.session.drive("approve");
+    while ((await peer.frame()).result === undefined);
+    assert.equal(said().length, 1, "an answered question is not named");
+  }));
+
 test("what the owner is told about the link", () =>
   attached(
     async (pair, peer) => {
@@ -192,12 +208,12 @@ test("what the owner is told about the link", () =>
       await peer.sync();
       peer.socket.destroy();
       const again = await pair.accept();
-      await again.welcome({ address: "http://0.0.0.0:7717/mcp", insecure: true, names: ["laptop", "ci"] });
+      await again.welcome({ address: "http://0.0.0.0:7717/mcp", insecure: true, names: ["laptop", "ci"], seen: ["laptop", "ci"] });
       await again.sync();
       assert.equal(pair.session.shown.length, 2, "said once");
       assert.deepEqual(pair.session.status, ["a2a app", "a2a app · laptop · 2 running", "a2a app · paused", "a2a app · reconnecting", "a2a app"]);
     },
-    { address: "http://0.0.0.0:7717/mcp", insecure: true, names: ["laptop", "ci"] },
+    { address: "http://0.0.0.0:7717/mcp", insecure: true, names: ["laptop", "ci"], seen: ["laptop", "ci"] },
   ));
 
 test("a refused hello is said once and tried again", async () => {

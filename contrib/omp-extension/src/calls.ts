@@ -70,6 +70,7 @@ export class Calls {
   #tools: ToolBox;
   #gate: Gate;
   #cards: CardDrawer;
+  #unasked: (callId: string, tool: string) => void;
   #log: (text: string) => void;
   #now: () => number;
   #running = new Map<string, Running>();
@@ -78,11 +79,12 @@ export class Calls {
   #byLink = new Map<number, string>();
   #lates: object[] = []; // late results that have no link to be told on
 
-  constructor(parts: { wire: Wire; tools: ToolBox; gate: Gate; cards: CardDrawer; log(text: string): void; now?(): number }) {
+  constructor(parts: { wire: Wire; tools: ToolBox; gate: Gate; cards: CardDrawer; unasked(callId: string, tool: string): void; log(text: string): void; now?(): number }) {
     this.#wire = parts.wire;
     this.#tools = parts.tools;
     this.#gate = parts.gate;
     this.#cards = parts.cards;
+    this.#unasked = parts.unasked;
     this.#log = parts.log;
     this.#now = parts.now ?? Date.now;
   }
@@ -273,7 +275,7 @@ export class Calls {
   /** The one answer. The rest of the tool's life is only watched for a late result. */
   #finish(call: Running, answer: { body: string; bytes: number }): void {
     if (call.answered) return;
-    clearTimeout(call.approval);
+    this.#unask(call);
     call.progress.flush();
     call.answered = true;
     const { callId } = call.request;
@@ -288,13 +290,19 @@ export class Calls {
 
   /** Nobody wants the call any more. */
   #drop(call: Running): void {
-    clearTimeout(call.approval);
+    this.#unask(call);
     call.progress.stop();
     call.answered = true;
     this.#running.delete(call.request.callId);
     if (call.link !== undefined) this.#byLink.delete(call.link);
     call.abort.abort();
     call.card?.end("the bridge no longer waits for it", true);
+  }
+
+  /** The call ends. The owner may still be looking at omp's question about it, which cannot be taken back. */
+  #unask(call: Running): void {
+    clearTimeout(call.approval);
+    if (call.passage?.pending) this.#unasked(call.request.callId, call.request.tool);
   }
 
   /** A tool ran to its end after its answer had said that nothing ran. */

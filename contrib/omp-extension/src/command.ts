@@ -1,10 +1,12 @@
 // The /a2a command.
 
-import { HELP, NOT_ATTACHED, secretText, statusText } from "./texts.ts";
+import { HELP, NOT_ATTACHED, RECONNECTING, secretText, statusText } from "./texts.ts";
 import type { LinkError } from "./frames.ts";
 
 export interface CommandHost {
   readonly up: boolean;
+  /** It has been attached before. */
+  readonly known: boolean;
   request(params: object): Promise<unknown>;
   /** Names of tokens, for completion. */
   names(): string[];
@@ -31,7 +33,7 @@ export async function runCommand(line: string, host: CommandHost, say: Say): Pro
     if (rest.length > 1) return say(`a2a: too many words after "${verb}"\n${HELP}`, "error");
     if (verb === "help") return say(HELP, "info");
     if (!VERBS.some(([v]) => v === verb)) return say(`a2a: there is no "${verb}"\n${HELP}`, "error");
-    if (!host.up) return say(NOT_ATTACHED, "warning");
+    if (!host.up) return say(host.known ? RECONNECTING : NOT_ATTACHED, "warning");
     switch (verb) {
       case "status":
         return say(statusText(await host.request({ verb: "status" }), Date.now()), "info");

@@ -10,7 +10,7 @@ import type { CommandHost } from "./command.ts";
 import { toJSON, type LinkError, type Params } from "./frames.ts";
 import { Link, type LinkOwner, type Welcome, type You } from "./link.ts";
 import { instanceId, terminal, tmuxPane } from "./place.ts";
-import { attachedNotice, insecureWarning, statusLine } from "./texts.ts";
+import { attachedNotice, insecureWarning, overNotice, statusLine } from "./texts.ts";
 import { EXTENSION_VERSION, LINK_PROTOCOL } from "./version.ts";
 
 /** The session, as far as a host needs it. */
@@ -68,6 +68,7 @@ export class Host implements LinkOwner, CommandHost {
       tools: { prepare: (tool, args) => this.#session.prepare(tool, args) },
       gate: this.gate,
       cards: this.#cards,
+      unasked: (callId, tool) => this.#say(overNotice(callId, tool), "warning"),
       log,
     });
   }
@@ -117,6 +118,10 @@ export class Host implements LinkOwner, CommandHost {
 
   get up(): boolean {
     return this.#link.up;
+  }
+
+  get known(): boolean {
+    return this.#welcome !== undefined;
   }
 
   request(params: object): Promise<unknown> {

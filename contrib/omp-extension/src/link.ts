@@ -17,10 +17,15 @@ export interface Welcome {
   address: string;
   name: string;
   main: boolean;
+  /** The session behind the plain address. */
+  mainName: string;
   catalogue: "known" | "send";
   resumed: { callId: string; id: number }[];
   insecure: boolean;
+  /** All tokens. */
   names: string[];
+  /** Those used lately, the latest first. */
+  seen: string[];
 }
 
 export interface You {
@@ -185,10 +190,12 @@ export class Link {
       address: String(result.address ?? ""),
       name: String(result.name ?? ""),
       main: result.main === true,
+      mainName: String(result.mainName ?? ""),
       catalogue: result.catalogue === "known" ? "known" : "send",
       resumed: Array.isArray(result.resumed) ? (result.resumed as Welcome["resumed"]) : [],
       insecure: result.insecure === true,
       names: strings(result.names),
+      seen: strings(result.seen),
     });
   }
 

@@ -4,16 +4,22 @@ import type { Welcome, You } from "./link.ts";
 import { isObject } from "./frames.ts";
 import { plain } from "./cards.ts";
 
+/** So many peers fit into the notice. */
+const MAX_PEERS = 5;
+
 /** Shown once after attaching. */
 export function attachedNotice(w: Welcome): string {
-  const peers = w.names.length > 0 ? `Peers: ${w.names.map(plain).join(", ")}.` : "No peers yet.";
-  return `a2a: attached as "${plain(w.name)}" on ${plain(w.address)}. ${peers} /a2a shows more.`;
+  const more = w.seen.length - MAX_PEERS;
+  const names = w.seen.slice(0, MAX_PEERS).map(plain).join(", ");
+  const peers = names === "" ? "No peers yet." : `Peers: ${names}${more > 0 ? ` and ${more} more` : ""}.`;
+  const main = w.main || w.mainName === "" ? "" : `; main is "${plain(w.mainName)}" (a2actl host use ${plain(w.name)})`;
+  return `a2a: attached as "${plain(w.name)}" on ${plain(w.address)}${main}. ${peers} /a2a shows more.`;
 }
 
 export function insecureWarning(address: string): string {
   return (
     `a2a: this bridge listens beyond loopback (${plain(address)}): whoever reaches it with a token uses your tools, ` +
-    `and without TLS in front the token travels in the clear. To undo it: a2actl config unset http.host`
+    `and without TLS in front the token travels in the clear. To undo it: take http.host out of its config.yaml and restart a2a-bridge`
   );
 }
 
@@ -87,4 +93,11 @@ export const HELP = [
   "/a2a resume          take calls again",
 ].join("\n");
 
-export const NOT_ATTACHED = "a2a: not attached to a bridge on this machine. To turn it on: a2actl setup";
+export const NOT_ATTACHED = "a2a: not attached to a bridge on this machine. Start a2a-bridge (a2a-bridge serve): omp attaches by itself";
+
+export const RECONNECTING = "a2a: reconnecting; the daemon does not answer. Is a2a-bridge running? a2actl status says more";
+
+/** A call is over while omp's question about it still stands: omp offers no way to take a question back. */
+export function overNotice(callId: string, tool: string): string {
+  return `a2a: ${plain(callId)} (${plain(tool)}) is over and nobody waits for it: answer Deny`;
+}

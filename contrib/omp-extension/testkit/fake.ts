@@ -148,8 +148,8 @@ export class Peer {
   async welcome(more: object = {}): Promise<any> {
     const hello = await this.frame();
     assert.equal(hello.method, "hello");
-    const result = { daemon: "1.0.0", protocol: "1.0", address: "http://127.0.0.1:7717/mcp", name: "app", main: true };
-    this.send({ id: hello.id, result: { ...result, catalogue: "known", resumed: [], insecure: false, names: [], ...more } });
+    const result = { daemon: "1.0.0", protocol: "1.0", address: "http://127.0.0.1:7717/mcp", name: "app", main: true, mainName: "app" };
+    this.send({ id: hello.id, result: { ...result, catalogue: "known", resumed: [], insecure: false, names: [], seen: [], ...more } });
     return hello;
   }
 
