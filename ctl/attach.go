@@ -53,11 +53,7 @@ approval gate: whoever has a token for them can call them.`,
 }
 
 func attachedText(w stdiohost.Welcome) string {
-	at := w.Address
-	if !w.Main {
-		at += "/" + w.Name
-	}
-	line := "a2a: attached as \"" + clean(w.Name) + "\" on " + at + ". No approval gate: its tools run without asking anybody."
+	line := "a2a: attached as \"" + clean(w.Name) + "\" on " + clean(w.Address) + ". No approval gate: its tools run without asking anybody."
 	if len(w.Names) == 0 {
 		line += "\nNobody has a token yet: a2actl print-remote-config laptop"
 	}
