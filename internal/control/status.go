@@ -15,6 +15,7 @@ const (
 	StateReady       = "ready"
 	StateDegraded    = "degraded" // answers, but something that its owner should mend is wrong
 	StatePaused      = "paused"
+	StateStopping    = "stopping" // takes no more calls; the open ones finish first
 	StateUnreachable = "unreachable"
 )
 
@@ -197,14 +198,16 @@ type Versions struct {
 // uses the same.
 type Problem struct {
 	ID    string `json:"id"`
-	Level string `json:"level"` // warn or fail
+	Level string `json:"level"` // note, warn or fail
 	Text  string `json:"text"`
 	Fix   string `json:"fix"`
 	See   string `json:"see"`
 }
 
-// The levels of a problem.
+// The levels of a problem. A note is worth knowing, but nothing has to be
+// mended: it leaves the bridge ready.
 const (
+	Note = "note"
 	Warn = "warn"
 	Fail = "fail"
 )
