@@ -132,8 +132,11 @@ func (x *exchange) run(wait func() (bridge.Outcome, error)) {
 		x.deliver(bridge.Outcome{Call: x.call.ID, State: bridge.Refused, Kind: bridge.Stopping})
 	case err == nil:
 		x.conclude(o)
-	case errors.Is(cause, errStuck) || x.r.Context().Err() != nil:
+	case errors.Is(cause, errStuck):
 		x.out.close()
+		x.f.departed(x)
+	case x.r.Context().Err() != nil:
+		x.end()
 		x.f.departed(x)
 	case cause != nil || x.f.live.isPrimed(x): // the client knows why, or comes back
 		x.end()
@@ -177,7 +180,7 @@ func (x *exchange) conclude(o bridge.Outcome) {
 		return
 	}
 	if x.handed.Load() && (x.r.Context().Err() != nil || callerGone(x.r.Context())) {
-		x.out.close() // it may come back for it
+		x.end() // it may come back for it
 		return
 	}
 	if x.deliver(o) {
@@ -185,11 +188,13 @@ func (x *exchange) conclude(o bridge.Outcome) {
 	}
 }
 
-// end finishes the answer without a response.
+// end finishes the answer without a response. It never leaves the status to
+// net/http: a caller who closed only its sending half would take an empty 200
+// for a result.
 func (x *exchange) end() {
 	x.out.mu.Lock()
 	switch {
-	case x.out.stream || x.out.closed || x.r.Context().Err() != nil:
+	case x.out.stream || x.out.closed:
 	case x.streams:
 		x.out.begin()
 	default:

@@ -351,3 +351,35 @@ func TestDeadRequestsOfTheBacklogDoNotRun(t *testing.T) {
 		runtime.Gosched()
 	}
 }
+
+// TestACallerWhoStopsSendingIsNotToldThatItsCallSucceeded: a closed sending
+// half counts as leaving, and an empty 200 would look like a result.
+func TestACallerWhoStopsSendingIsNotToldThatItsCallSucceeded(t *testing.T) {
+	t.Parallel()
+	g := newRig(t)
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	session := g.session("2025-11-25")
+	body := callBody("1", "hold", "")
+	fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer laptop\r\nMcp-Session-Id: %s\r\n"+
+		"Accept: application/json\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", session, len(body), body)
+	g.await("hold", running)
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	c := g.await("hold", over)
+	if c.state != bridge.Cancelled {
+		t.Errorf("the call is %s, want cancelled", c.state)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return // closed without an answer is as honest
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusOK {
+		t.Errorf("the caller got status %d without a result", resp.StatusCode)
+	}
+}
