@@ -110,8 +110,17 @@ func (h *Hub) dropOldLink(ctx context.Context, instance string) *hostlink.Error 
 	}
 	ask, done := context.WithTimeout(ctx, oldLinkWait)
 	defer done()
-	if _, err := old.conn.Do(ask, hostlink.MethodPing, nil, nil); err == nil {
-		return conflict()
+	alive := make(chan bool, 1)
+	h.work.Go(func() { // a full socket holds the writer longer than we want to wait
+		_, err := old.conn.Do(ask, hostlink.MethodPing, nil, nil)
+		alive <- err == nil
+	})
+	select {
+	case answered := <-alive:
+		if answered {
+			return conflict()
+		}
+	case <-ask.Done():
 	}
 	old.conn.Close()
 	select {
