@@ -137,8 +137,10 @@ func TestTheOwnersVerbsInsideAHost(t *testing.T) {
 	if err := ask(hostlink.Request{Verb: hostlink.VerbRotate, Name: "nobody"}, nil); !isKind(err, hostlink.KindNotFound) {
 		t.Errorf("rotate of nobody = %v, want %s", err, hostlink.KindNotFound)
 	}
-	if err := ask(hostlink.Request{Verb: hostlink.VerbPause, ForMs: 60_000}, nil); err != nil || b.Status(t).State != control.StatePaused {
-		t.Errorf("pause = %v, state %s", err, b.Status(t).State)
+	for _, ms := range []int64{60_000, 18_446_744_073_710} { // the second is a moment for who counts its nanoseconds in 64 bits
+		if err := ask(hostlink.Request{Verb: hostlink.VerbPause, ForMs: ms}, nil); err != nil || b.Status(t).State != control.StatePaused {
+			t.Errorf("pause for %d ms = %v, state %s", ms, err, b.Status(t).State)
+		}
 	}
 	if err := ask(hostlink.Request{Verb: hostlink.VerbResume}, nil); err != nil || b.Status(t).State == control.StatePaused {
 		t.Errorf("resume = %v, state %s", err, b.Status(t).State)

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"errors"
 	"fmt"
 	"sort"
 	"time"
@@ -41,8 +42,11 @@ func (d *daemon) Show(id bridge.CallID) (control.CallRecord, error) {
 		}
 	}
 	r, err := d.ledger.Show(id)
-	if err != nil {
+	switch {
+	case errors.Is(err, bridge.NotFound):
 		return control.CallRecord{}, &control.Error{Kind: bridge.NotFound, Message: fmt.Sprintf("no call %q is known: it is older than the ledger, or there never was one", id)}
+	case err != nil:
+		return control.CallRecord{}, fmt.Errorf("look for call %q: %w", id, err)
 	}
 	return pastRecord(r), nil
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-
 	"strings"
 	"sync"
 	"sync/atomic"

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/a2a-bridge/a2a-bridge/internal/auth"
@@ -27,7 +28,8 @@ func (d *daemon) verb(_ context.Context, host string, r hostlink.Request) (json.
 	case hostlink.VerbToken:
 		reply, err = d.verbToken(r.Name)
 	case hostlink.VerbPause:
-		reply = hostlink.PauseReply{Until: known(d.hub.Pause(time.Duration(max(r.ForMs, 0)) * time.Millisecond))}
+		ms := min(max(r.ForMs, 0), math.MaxInt64/int64(time.Millisecond)) // some 290 years, not a wrapped moment
+		reply = hostlink.PauseReply{Until: known(d.hub.Pause(time.Duration(ms) * time.Millisecond))}
 	case hostlink.VerbResume:
 		d.hub.Resume()
 		reply = struct{}{}

@@ -68,7 +68,7 @@ export class CatalogueCache {
     try {
       definition.inputSchema = this.#source.schema(tool);
     } catch (error) {
-      // sent without a schema: the daemon leaves it out of the list and names it in its status
+      // sent without a schema: the daemon lists it with one that takes any object, and omp checks the arguments anyway
       this.#log(`tool ${tool.name} has no readable schema: ${String(error)}`);
     }
     return { name: tool.name, tier: this.#source.approval(tool.name) === "read" ? "read" : "", source: tool.source, definition };
