@@ -9,17 +9,17 @@ const (
 )
 
 // Settings are what the owner can change while the hub runs. Zero or less
-// means the default.
+// means the default, but for the three durations that may be none.
 type Settings struct {
-	QueueMode       string // queue or reject
-	QueueWait       time.Duration
-	QueueCalls      int   // per host
-	QueueBytes      int64 // of arguments, per host
-	Concurrency     int   // calls at one host at the same time
+	QueueMode       string        // queue or reject
+	QueueWait       time.Duration // 0: not at all
+	QueueCalls      int           // per host
+	QueueBytes      int64         // of arguments, per host
+	Concurrency     int           // calls at one host at the same time
 	ResultBytes     int64
 	ApprovalTimeout time.Duration
-	ResumeGrace     time.Duration // how long a lost host may take to come back with its calls
-	ResumeKeep      time.Duration // how long a result is kept for a caller who resumes
+	ResumeGrace     time.Duration // how long a lost host may take to come back with its calls; 0: it is given up at once
+	ResumeKeep      time.Duration // how long a result is kept for a caller who resumes; 0: not at all
 	Deny            []string      // globs over tool names
 	DenyMCPTools    bool
 }
@@ -38,14 +38,11 @@ func (s Settings) withDefaults() Settings {
 	if s.QueueMode != RejectMode {
 		s.QueueMode = QueueMode
 	}
-	s.QueueWait = orDefault(s.QueueWait, d.QueueWait)
 	s.QueueCalls = orDefault(s.QueueCalls, d.QueueCalls)
 	s.QueueBytes = orDefault(s.QueueBytes, d.QueueBytes)
 	s.Concurrency = orDefault(s.Concurrency, d.Concurrency)
 	s.ResultBytes = orDefault(s.ResultBytes, d.ResultBytes)
 	s.ApprovalTimeout = orDefault(s.ApprovalTimeout, d.ApprovalTimeout)
-	s.ResumeGrace = orDefault(s.ResumeGrace, d.ResumeGrace)
-	s.ResumeKeep = orDefault(s.ResumeKeep, d.ResumeKeep)
 	return s
 }
 
