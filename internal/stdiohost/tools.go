@@ -134,7 +134,10 @@ func tool(definition json.RawMessage) (bridge.Tool, error) {
 // callTool runs one tool. The arguments and the result pass as they are.
 func (s *session) callTool(ctx context.Context, name string, args json.RawMessage, progress func(string)) (json.RawMessage, *hostlink.Error) {
 	id, p, err := s.start("tools/call", progress, func(id int64) []byte { return callParams(id, name, args) })
-	if err != nil {
+	switch {
+	case errors.Is(err, errChildLost): // nothing was sent
+		return nil, &hostlink.Error{Kind: hostlink.KindNotReady, Executed: bridge.ExecutedNo, Message: err.Error()}
+	case err != nil:
 		return nil, fault(err, bridge.ExecutedUnknown)
 	}
 	select {
