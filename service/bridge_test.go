@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -313,6 +314,100 @@ func TestAReloadTakesSettingsOverOrKeepsTheOldOnes(t *testing.T) {
 	if got := web(t, http.MethodGet, strings.TrimSuffix(b.URL, "/mcp")+"/healthz", "", ""); got.status != 200 {
 		t.Errorf("healthz after a broken reload = %d, want 200", got.status)
 	}
+	s := b.Status(t)
+	if len(s.Problems) != 1 || s.Problems[0].Level != control.Warn || s.State != control.StateDegraded ||
+		!strings.HasSuffix(s.Problems[0].Text, " (the old settings stay in force)") {
+		t.Errorf("status after a broken reload = %s %+v", s.State, s.Problems)
+	}
+	b.WriteConfig(t, "queue:\n  mode: reject\n")
+	if r, err = b.Control.Reload(t.Context()); err != nil || r.Config != "applied" {
+		t.Errorf("reload of the mended file = %+v, %v", r, err)
+	}
+	if s := b.Status(t); len(s.Problems) != 0 || s.State != control.StateReady {
+		t.Errorf("status after a good reload = %s %+v", s.State, s.Problems)
+	}
+}
+
+func TestTheOwnerSeesWhatTheyAreAskedAbout(t *testing.T) {
+	t.Parallel()
+	b := bridgetest.Start(t, bridgetest.Options{})
+	b.AttachScripted(t, bridgetest.HostOptions{Tools: []bridgetest.ScriptedTool{{Name: "bash", Tier: "exec",
+		Run: func(ctx context.Context, _ hostlink.CallParams, emit hostlink.Emitter) (json.RawMessage, *hostlink.Error) {
+			emit.Approval(hostlink.ApprovalPending)
+			<-ctx.Done()
+			return nil, &hostlink.Error{Kind: hostlink.KindCancelled, Message: "cancelled", Executed: bridge.ExecutedNo}
+		}}}})
+	c := probe.New(b.URL, b.Token(t, auth.CreateOptions{Name: "laptop"}))
+	defer c.Close()
+	for _, tc := range []struct{ args, want string }{
+		{`{"command":"rm -rf build"}`, `"rm -rf build"`},
+		{`{"command":"make","cwd":"/x"}`, `{"command":"make","cwd":"/x"}`},
+		{`{"command":"` + strings.Repeat("ä", 300) + `"}`, `"` + strings.Repeat("ä", 199) + "…"},
+	} {
+		over := make(chan error, 1)
+		go func() {
+			_, err := c.CallTool(t.Context(), "bash", json.RawMessage(tc.args), nil)
+			over <- err
+		}()
+		s := b.WaitStatus(t, "a call awaits approval", func(s control.Status) bool { return s.Calls.AwaitingApproval == 1 })
+		if got := s.Calls.Open[0].Args; got != tc.want {
+			t.Errorf("args of %s = %s, want %s", tc.args, got, tc.want)
+		}
+		if err := b.Control.CancelCall(t.Context(), s.Calls.Open[0].ID); err != nil {
+			t.Error(err)
+		}
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestARevokedTokenThatIsStillTriedNeedsNoMending(t *testing.T) {
+	t.Parallel()
+	b := bridgetest.Start(t, bridgetest.Options{})
+	old := b.Token(t, auth.CreateOptions{Name: "laptop"})
+	gone := b.Token(t, auth.CreateOptions{Name: "ci"})
+	if err := b.Tokens().Revoke("ci"); err != nil {
+		t.Fatal(err)
+	}
+	web(t, http.MethodPost, b.URL, gone, initialize)
+	s := b.Status(t)
+	if len(s.Problems) != 1 || s.Problems[0].Level != control.Note || s.Problems[0].Fix != "" || s.State != control.StateReady ||
+		!strings.Contains(s.Problems[0].Text, `the revoked token "ci" is still tried (1 time since `) {
+		t.Errorf("status = %s %+v", s.State, s.Problems)
+	}
+	if _, _, err := b.Tokens().Rotate("laptop", 0); err != nil {
+		t.Fatal(err)
+	}
+	web(t, http.MethodPost, b.URL, old, initialize)
+	s = b.Status(t)
+	if len(s.Problems) != 2 || s.State != control.StateDegraded || !strings.Contains(s.Problems[0].Text, `"laptop": 1 request since `) {
+		t.Errorf("status = %s %+v", s.State, s.Problems)
+	}
+}
+
+func TestAHostHearsOfThePeersInUse(t *testing.T) {
+	t.Parallel()
+	b := bridgetest.Start(t, bridgetest.Options{})
+	b.Token(t, auth.CreateOptions{Name: "never"})
+	for _, name := range []string{"first", "second"} {
+		if got := web(t, http.MethodPost, b.URL, b.Token(t, auth.CreateOptions{Name: name}), initialize); got.status != 200 {
+			t.Fatalf("%s is refused: %d", name, got.status)
+		}
+	}
+	h := bridgetest.StartScripted(t, bridgetest.HostOptions{Dial: b.DialHost, Tools: echo})
+	if got := h.WaitWelcome(t).Seen; !slices.Equal(got, []string{"second", "first"}) {
+		t.Errorf("seen = %v, want the two that were used, the latest first", got)
+	}
+	docs := bridgetest.StartScripted(t, bridgetest.HostOptions{Name: "docs", Dial: b.DialHost, Tools: echo})
+	if got := docs.WaitWelcome(t).Address; got != b.URL+"/docs" {
+		t.Errorf("the second session is told %s", got)
+	}
+	raw, err := docs.Request(t.Context(), hostlink.Request{Verb: hostlink.VerbStatus})
+	var reply hostlink.StatusReply
+	if err != nil || json.Unmarshal(raw, &reply) != nil || reply.Address != b.URL+"/docs" {
+		t.Errorf("/a2a in it says %s, %v", raw, err)
+	}
 }
 
 func TestAStopLetsARunningAnswerBeWritten(t *testing.T) {
@@ -345,6 +440,9 @@ func TestAStopLetsARunningAnswerBeWritten(t *testing.T) {
 		}
 		return err != nil
 	})
+	if s := b.Status(t); s.State != control.StateStopping || s.HTTP.Listening || s.HTTP.HeldBy != nil || s.Calls.Running != 1 {
+		t.Errorf("status while it drains = %s, %+v, %d running; want stopping, no port, 1", s.State, s.HTTP, s.Calls.Running)
+	}
 	close(release)
 	if a := <-answered; a.err != nil || a.IsError || a.Text != "in time" {
 		t.Errorf("the answer is %+v, %v", a.Result, a.err)

@@ -80,8 +80,8 @@ func TestRoutesAreFoundBeforeAnybodyIsAskedWhoTheyAre(t *testing.T) {
 		{"POST", "/healthz", healthOK, 405, ""},
 		{"GET", "/healthz", healthConfig, 503, "config\n"},
 		{"GET", "/healthz", healthStopping, 503, "stopping\n"},
-		{"POST", "/mcp", healthConfig, 503, "config\n"},
-		{"GET", "/elsewhere", healthConfig, 503, "config\n"},
+		{"POST", "/mcp", healthConfig, 503, brokenText + "\n"},
+		{"GET", "/elsewhere", healthConfig, 503, brokenText + "\n"},
 		{"POST", "/mcp", healthStopping, 401, ""},
 	} {
 		t.Run(tc.method+" "+tc.path+" "+tc.state, func(t *testing.T) {

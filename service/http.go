@@ -33,12 +33,15 @@ type edge struct {
 	mcp   http.Handler // with auth in front, and admitted behind that
 }
 
-// The words of healthz, and of every route while the bridge cannot serve.
+// The words of healthz.
 const (
 	healthOK       = "ok"
 	healthConfig   = "config"
 	healthStopping = "stopping"
 )
+
+// brokenText is what every other route says while the configuration is broken.
+const brokenText = "This bridge's configuration is broken; its owner sees why with: a2actl status"
 
 func (e *edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	limitRefusal(w, r)
@@ -51,7 +54,7 @@ func (e *edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/healthz":
 		health(w, r, state)
 	case state == healthConfig:
-		plain(w, http.StatusServiceUnavailable, healthConfig)
+		plain(w, http.StatusServiceUnavailable, brokenText)
 	case isMCP(r.URL.EscapedPath()) && isMCP(r.URL.Path): // no slash in a host's name, however it is written
 		e.mcp.ServeHTTP(w, r)
 	default:

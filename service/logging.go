@@ -12,14 +12,17 @@ import (
 
 // newLog writes as the setting says. Under the journal a record is one line
 // with a syslog priority and without time and level, which the journal has
-// itself; elsewhere it is slog's text or JSON.
-func newLog(w io.Writer, format string, level slog.Leveler) *slog.Logger {
+// itself; at a terminal it is made for reading; elsewhere it is slog's text or
+// JSON.
+func newLog(w io.Writer, format string, level slog.Leveler, terminal bool) *slog.Logger {
 	underJournal, err := journal.StderrIsJournalStream()
 	switch {
 	case format == config.FormatJSON:
 		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
 	case format == config.FormatAuto && err == nil && underJournal:
 		return slog.New(newJournalHandler(w, level))
+	case format == config.FormatAuto && terminal:
+		return slog.New(newTerminalHandler(w, level))
 	}
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
 }

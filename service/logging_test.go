@@ -3,6 +3,7 @@ package service
 import (
 	"bytes"
 	"log/slog"
+	"regexp"
 	"testing"
 	"time"
 
@@ -22,6 +23,23 @@ func TestAJournalRecordIsOneLineWithItsPriority(t *testing.T) {
 		"<3>msg=broken part=x at.line=3\n"
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("the journal gets (-want +got)\n%s", diff)
+	}
+}
+
+func TestALineAtATerminalIsForReading(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	log := slog.New(newTerminalHandler(&b, slog.LevelInfo))
+	log.Debug("not shown")
+	log.Info("ready", "url", "http://h/mcp", "activated", false)
+	log.With("part", "x").Warn("careful", "why", "two words", "activated", true)
+	log.WithGroup("at").Error("broken", "line", 3)
+	got := regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d  `).ReplaceAllString(b.String(), "TIME ")
+	want := "TIME ready  url=http://h/mcp\n" +
+		"TIME warning: careful  part=x why=\"two words\" activated=true\n" +
+		"TIME error: broken  at.line=3\n"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the terminal gets (-want +got)\n%s", diff)
 	}
 }
 

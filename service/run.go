@@ -20,11 +20,12 @@ import (
 
 // The times of a daemon's life that no setting changes.
 const (
-	drainTime    = 5 * time.Second // for plain answers at a stop; systemd waits 15 s
-	closeTime    = time.Second     // for each part that is left after that
-	tick         = time.Second     // how often the idle clock and the status line are looked at
-	flushEvery   = time.Minute     // last uses of tokens
-	exerciseTime = 5 * time.Second // a hub that takes longer is stuck
+	drainTime    = 5 * time.Second        // for plain answers at a stop; systemd waits 15 s
+	silentTime   = 200 * time.Millisecond // of drainTime, before the wait is worth a word
+	closeTime    = time.Second            // for each part that is left after that
+	tick         = time.Second            // how often the idle clock and the status line are looked at
+	flushEvery   = time.Minute            // last uses of tokens
+	exerciseTime = 5 * time.Second        // a hub that takes longer is stuck
 	drainPoll    = 10 * time.Millisecond
 	acceptPause  = 100 * time.Millisecond // after an accept that failed, as for want of descriptors
 )
@@ -54,9 +55,15 @@ func (d *daemon) run(ctx context.Context) error {
 	idle := make(chan struct{})
 	g.Go(func() error { return d.tick(work, idle) })
 	g.Go(func() error { return d.feedWatchdog(work) })
-	g.Go(func() error { return d.hearSignals(work) })
+	if !d.cfg.HangupStops {
+		g.Go(func() error { return d.hearSignals(work) })
+	}
 
-	d.log.Info("ready", "url", d.url(), "pid", os.Getpid(), "activated", d.listeners.Activated)
+	if d.health() == healthOK {
+		d.log.Info("ready", "url", d.url(), "pid", os.Getpid(), "activated", d.listeners.Activated)
+	} else {
+		d.log.Warn("listening, but every route answers 503 until the configuration is mended", "url", d.url(), "pid", os.Getpid())
+	}
 	d.notify(localsock.Ready())
 	if d.cfg.Ready != nil {
 		d.cfg.Ready(Running{URL: d.url(), Paths: d.paths})
@@ -93,7 +100,7 @@ func (d *daemon) drain(ctx context.Context) {
 	d.hub.Refuse()
 	patience, cancel := context.WithTimeout(ctx, drainTime)
 	defer cancel()
-	d.conns.settle(patience)
+	d.awaitAnswers(patience)
 	rest, cancelRest := context.WithTimeout(ctx, closeTime)
 	defer cancelRest()
 	d.hub.Stop(rest) // what is open now hears that the bridge restarted
@@ -105,6 +112,39 @@ func (d *daemon) drain(ctx context.Context) {
 			_ = s.Close()
 		}
 	}
+}
+
+// awaitAnswers gives calls whose callers cannot come back the time to end, and
+// says so if that takes any.
+func (d *daemon) awaitAnswers(ctx context.Context) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	soon, cancel := context.WithTimeout(ctx, silentTime)
+	d.conns.settle(soon)
+	cancel()
+	n := d.conns.busy()
+	if n == 0 {
+		return
+	}
+	text := fmt.Sprintf("stopping: %d calls still run; waiting for them up to %d s.", n, drainTime/time.Second)
+	callers := "their callers are"
+	if n == 1 {
+		text = fmt.Sprintf("stopping: 1 call still runs; waiting for it up to %d s.", drainTime/time.Second)
+		callers = "its caller is"
+	}
+	if d.cfg.Terminal {
+		text += " Ctrl-C again stops now (" + callers + ` told "may have run")`
+	}
+	d.log.Info(text)
+	go func() {
+		select {
+		case <-d.cfg.Hurry: // nil: never
+			d.log.Info("stopping now")
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	d.conns.settle(ctx)
 }
 
 func serve(s *http.Server, l net.Listener) error {
@@ -130,7 +170,7 @@ func (d *daemon) acceptHosts(ctx context.Context, g *errgroup.Group, l net.Liste
 			continue
 		}
 		g.Go(func() error {
-			if err := d.hub.Attach(ctx, c); err != nil && ctx.Err() == nil {
+			if err := d.hub.Attach(ctx, c); err != nil && ctx.Err() == nil && !d.stopping.Load() {
 				d.log.Info("a host's link ended", "err", err)
 			}
 			return nil

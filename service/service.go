@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,8 +33,12 @@ type Config struct {
 	Flags    map[string]string // settings from the command line, by key
 	HTTPAddr string            // listen here instead of where the settings say
 	Stderr   io.Writer         // for the log
-	Log      *slog.Logger      // instead of one on Stderr as the settings say
-	Ready    func(Running)     // called once, when every socket listens
+	Terminal bool              // and that is one
+	Hurry    <-chan struct{}   // closed: a stop that waits for running calls ends now
+	// HangupStops leaves SIGHUP to whoever ends ctx; else it means to reload.
+	HangupStops bool
+	Log         *slog.Logger  // instead of one on Stderr as the settings say
+	Ready       func(Running) // called once, when every socket listens
 }
 
 // Running is where a daemon can be reached.
@@ -66,8 +71,9 @@ type daemon struct {
 	stopping atomic.Bool
 	serving  sync.WaitGroup // the Serve loops of http
 	idle     idleClock
-	cuts     sync.Map   // token id → when its streams were ended last
-	reloads  sync.Mutex // one at a time
+	refused  atomic.Pointer[[]config.Problem] // why the last reload changed nothing
+	cuts     sync.Map                         // token id → when its streams were ended last
+	reloads  sync.Mutex                       // one at a time
 }
 
 // Run builds a daemon, tells systemd and c.Ready when it listens, and returns
@@ -103,10 +109,15 @@ func (d *daemon) build() error {
 	d.live.set(settings, problems)
 	d.level.Set(settings.Log.Level)
 	if d.log = d.cfg.Log; d.log == nil {
-		d.log = newLog(d.cfg.Stderr, settings.Log.Format, d.level)
+		d.log = newLog(d.cfg.Stderr, settings.Log.Format, d.level, d.cfg.Terminal)
 	}
 	for _, p := range problems {
-		d.log.Error("the configuration is broken: every route answers 503 until it is mended", "file", d.paths.Config, "problem", p.String())
+		if p.From == config.CommandLine { // whoever typed it is there to read it
+			return usageError{fmt.Errorf("--%s %s", flagName(p.Key), strings.TrimSuffix(p.Text, " (from "+p.From+")"))}
+		}
+	}
+	for _, p := range d.configProblems(problems) {
+		d.log.Error("the configuration is broken", "problem", p.Text, "fix", p.Fix)
 	}
 	if err := d.own(); err != nil {
 		return err
@@ -122,7 +133,7 @@ func (d *daemon) build() error {
 	d.tokens.LogTo(d.log)
 	d.hub, err = hub.New(hub.Config{
 		Settings: hubSettings(settings), Ledger: d.ledger, StateDir: d.paths.State,
-		Address: d.url, Version: bridge.Version(), Insecure: d.insecure, TokenNames: d.tokenNames,
+		Address: d.url, Version: bridge.Version(), Insecure: d.insecure, TokenNames: d.tokenNames, Seen: d.seenLately,
 		Requests: d.verb, Now: time.Now, Log: d.log,
 	})
 	if err != nil {
@@ -270,6 +281,24 @@ func (d *daemon) tokenNames() []string {
 	for _, r := range records {
 		names = append(names, r.Name)
 	}
+	return names
+}
+
+// lately is how long a peer counts as one after its last request.
+const lately = 30 * 24 * time.Hour
+
+// seenLately names the tokens that were used lately, the latest first.
+func (d *daemon) seenLately() []string {
+	now := time.Now()
+	used := map[string]time.Time{}
+	var names []string
+	for _, name := range d.tokenNames() {
+		if at, _ := d.tokens.Used(name); now.Sub(at) < lately {
+			used[name] = at
+			names = append(names, name)
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return used[b].Compare(used[a]) })
 	return names
 }
 

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -51,11 +52,17 @@ func (d *daemon) Reload(context.Context) (control.Reloaded, error) {
 	out := control.Reloaded{Config: "applied", Restart: []string{}, Problems: d.configProblems(problems)}
 	if len(problems) > 0 {
 		out.Config = "kept"
-		for _, p := range problems {
-			d.log.Error("the configuration is broken, the old one stays", "file", d.paths.Config, "problem", p.String())
+		if now := d.live.get(); len(now.problems) > 0 { // nothing else was ever in force
+			d.live.set(now.Config, problems)
+		} else {
+			d.refused.Store(&problems)
+		}
+		for _, p := range out.Problems {
+			d.log.Error("the configuration is broken, the old one stays", "problem", p.Text, "fix", p.Fix)
 		}
 		return out, nil
 	}
+	d.refused.Store(nil)
 	before := d.live.get().Config
 	for _, k := range []struct {
 		name    string
@@ -81,10 +88,33 @@ func (d *daemon) Reload(context.Context) (control.Reloaded, error) {
 
 func (d *daemon) configProblems(problems []config.Problem) []control.Problem {
 	out := make([]control.Problem, 0, len(problems))
+	again := "restart a2a-bridge"
+	if !d.cfg.HangupStops {
+		again = fmt.Sprintf("kill -HUP %d", os.Getpid())
+	}
 	for _, p := range problems {
-		out = append(out, control.Problem{ID: "config", Level: control.Fail,
-			Text: fmt.Sprintf("%s: %s", filepath.Base(d.paths.Config), p),
-			Fix:  "mend " + d.paths.Config + ", then: kill -HUP or restart the daemon"})
+		c := control.Problem{ID: "config", Level: control.Fail, Text: p.String()}
+		if p.From == "" {
+			c.Text = filepath.Base(d.paths.Config) + ": " + c.Text
+			c.Fix = "mend " + d.paths.Config + ", then: " + again
+		} else {
+			c.Fix = "change " + p.From + " of a2a-bridge and start it again"
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// refusedProblems are what is wrong with settings that a reload did not take.
+func (d *daemon) refusedProblems() []control.Problem {
+	refused := d.refused.Load()
+	if refused == nil {
+		return nil
+	}
+	out := d.configProblems(*refused)
+	for i := range out {
+		out[i].Level = control.Warn
+		out[i].Text += " (the old settings stay in force)"
 	}
 	return out
 }

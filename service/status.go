@@ -2,12 +2,15 @@ package service
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/a2a-bridge/a2a-bridge/internal/auth"
 	"github.com/a2a-bridge/a2a-bridge/internal/bridge"
 	"github.com/a2a-bridge/a2a-bridge/internal/control"
 	"github.com/a2a-bridge/a2a-bridge/internal/hostlink"
@@ -43,7 +46,10 @@ func (d *daemon) Status(context.Context) control.Status {
 		Problems: d.problems(),
 	}
 	s.HTTP.TLS = strings.HasPrefix(d.live.get().HTTP.PublicURL, "https:")
-	if !s.HTTP.Listening {
+	stopping := d.stopping.Load()
+	if stopping {
+		s.HTTP.Listening = false
+	} else if !s.HTTP.Listening {
 		d.nameHolder(&s.HTTP)
 	}
 	for _, h := range d.hub.Hosts() {
@@ -53,10 +59,12 @@ func (d *daemon) Status(context.Context) control.Status {
 	}
 	paused, until := d.hub.Paused()
 	switch {
+	case stopping:
+		s.State = control.StateStopping
 	case paused:
 		s.State = control.StatePaused
 		s.Daemon.PausedUntil = known(until)
-	case len(s.Problems) > 0:
+	case slices.ContainsFunc(s.Problems, func(p control.Problem) bool { return p.Level != control.Note }):
 		s.State = control.StateDegraded
 	}
 	return s
@@ -77,6 +85,7 @@ func (d *daemon) nameHolder(h *control.HTTP) {
 func (d *daemon) problems() []control.Problem {
 	out := append([]control.Problem{}, d.findings...)
 	out = append(out, d.configProblems(d.live.get().problems)...)
+	out = append(out, d.refusedProblems()...)
 	if err := d.tokens.Problem(); err != nil {
 		out = append(out, control.Problem{ID: "tokens", Level: control.Fail, Text: "nobody is let in: " + err.Error(), Fix: "mend or move away " + d.paths.Tokens})
 	}
@@ -92,11 +101,29 @@ func (d *daemon) problems() []control.Problem {
 		}
 	}
 	for _, u := range d.tokens.RetiredUses() {
-		out = append(out, control.Problem{ID: "token", Level: control.Warn,
-			Text: fmt.Sprintf("%q: %d requests since %s with the token retired at %s", u.Name, u.Count, u.First.Local().Format("15:04"), u.At.Local().Format("15:04")),
-			Fix:  "give that client the new one: a2actl print-remote-config " + u.Name + " --rotate"})
+		out = append(out, retiredProblem(u))
 	}
 	return out
+}
+
+// retiredProblem tells of a token that is used although it has ended. One that
+// has a newer secret needs its owner; one that was revoked is only noise.
+func retiredProblem(u auth.RetiredUse) control.Problem {
+	since := u.First.Local().Format("15:04")
+	if u.Revoked {
+		return control.Problem{ID: "token", Level: control.Note,
+			Text: fmt.Sprintf("the revoked token %q is still tried (%s since %s): that client can be told to stop", u.Name, times(u.Count, "time"), since)}
+	}
+	return control.Problem{ID: "token", Level: control.Warn,
+		Text: fmt.Sprintf("%q: %s since %s with the token retired at %s", u.Name, times(u.Count, "request"), since, u.At.Local().Format("15:04")),
+		Fix:  "give that client the new one: a2actl print-remote-config " + u.Name + " --rotate"}
+}
+
+func times(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // skippedText names the tools that are not listed, the first few with the reason.
@@ -183,14 +210,33 @@ func (d *daemon) callStatus() control.Calls {
 	out := control.Calls{Running: n.Running, Queued: n.Queued, AwaitingApproval: n.AwaitingApproval,
 		Today: today(d.ledger.Today()), Open: []control.OpenCall{}}
 	for _, c := range d.hub.Calls() {
-		state := string(c.State)
+		open := control.OpenCall{ID: c.ID, Peer: c.Peer, Tool: c.Tool, Host: c.Host,
+			State: string(c.State), Since: c.Since, Deadline: known(c.Deadline)}
 		if c.Approval {
-			state = control.StateAwaitingApproval
+			open.State, open.Args = control.StateAwaitingApproval, shownArgs(c.Args)
 		}
-		out.Open = append(out.Open, control.OpenCall{ID: c.ID, Peer: c.Peer, Tool: c.Tool, Host: c.Host,
-			State: state, Since: c.Since, Deadline: known(c.Deadline)})
+		out.Open = append(out.Open, open)
 	}
 	return out
+}
+
+// maxShownArgs bounds what is shown of a call's arguments, in characters.
+const maxShownArgs = 200
+
+// shownArgs are arguments as their owner sees them who is asked about the call:
+// the text alone when there is no other, else the JSON.
+func shownArgs(args json.RawMessage) string {
+	shown := string(args)
+	var members map[string]json.RawMessage
+	if json.Unmarshal(args, &members) == nil && len(members) == 1 {
+		for _, only := range members {
+			shown = string(only)
+		}
+	}
+	if runes := []rune(shown); len(runes) > maxShownArgs {
+		return string(runes[:maxShownArgs]) + "…"
+	}
+	return shown
 }
 
 func today(n map[bridge.State]int) control.Today {

@@ -70,6 +70,9 @@ func (d *daemon) verbStatus(host string) hostlink.StatusReply {
 			out.Main = h.Main
 		}
 	}
+	if out.Address != "" && !out.Main {
+		out.Address += "/" + host
+	}
 	records, err := d.tokens.List()
 	if err != nil {
 		return out // status on the control socket says why

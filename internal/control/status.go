@@ -143,6 +143,7 @@ type OpenCall struct {
 	Peer     string        `json:"peer"`
 	Tool     string        `json:"tool"`
 	Host     string        `json:"host"`
+	Args     string        `json:"args"`  // while it awaits approval, shortened; never stored
 	State    string        `json:"state"` // queued, handed over, running or awaiting approval
 	Since    time.Time     `json:"since"`
 	Deadline *time.Time    `json:"deadline"`
