@@ -161,7 +161,7 @@ test("cards tell who asks for what, and store no arguments", () =>
     assert.equal(events[0].toolName, "laptop ▸ echo  c_7f3kq2");
     assert.deepEqual(events[0].args, { text: "hi", cmd: "rm -rf /", file: "/etc" });
     assert.equal(typeof events[0].toolCallId, "number"); // omp must not take the card for a call that was cut off
-    assert.match(events[1].result.content[0].text, /^\d+\.\d s, waited 6 s for omp, ran once\nhi$/);
+    assert.match(events[1].result.content[0].text, /^\d+\.\d s, waited 7 s for omp, ran once\nhi$/);
   }));
 
 test("a card is begun again when a turn may have frozen it", () =>

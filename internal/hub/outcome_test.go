@@ -126,6 +126,11 @@ func TestOutcomeOfEachSituation(t *testing.T) {
 			return <-got
 		}, "read", "", facts{bridge.Refused, bridge.Stopping, "no", "safe",
 			"Not executed: the bridge is restarting. Calling again is safe. (call ID)"}},
+		{"a wait that is no whole number of seconds", nil, func(r *rig, c bridge.Call) reply {
+			c.Peer.Wait = 2700 * time.Millisecond
+			return alone(r, c)
+		}, "read", "", facts{bridge.Expired, bridge.NoHost, "no", "safe",
+			"Not executed: no omp session is attached to this bridge. Calling again is safe.\nSomeone must start omp on that machine.\n(call ID, waited 3 s)"}},
 		{"another session behind the address", nil, func(r *rig, c bridge.Call) reply {
 			app := r.host("app", echo)
 			r.call(request("read"))

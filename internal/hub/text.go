@@ -120,7 +120,7 @@ func (h *Hub) noHostText(c *call, e ending) string {
 	}
 	s += "(call " + string(c.ID)
 	if waited := h.now().Sub(c.received); waited >= time.Second {
-		s += ", waited " + durationText(waited)
+		s += ", waited " + durationText(waited.Round(time.Second)) // as ledger and card show it
 	}
 	return s + ")"
 }

@@ -99,10 +99,10 @@ export function cardTitle(call: CallRequest): string {
   return `${plain(call.peer) || "remote"} ▸ ${plain(call.tool)}  ${plain(call.callId)}`;
 }
 
-/** "0.2 s", or "0.2 s, waited 6 s for omp, ran once" for a call that sat in the queue: whole seconds, as everywhere. */
+/** "0.2 s", or "0.2 s, waited 6 s for omp, ran once" for a call that sat in the queue: rounded, as everywhere. */
 export function endLine(ranMs: number, waitedMs: number): string {
   const ran = `${(ranMs / 1000).toFixed(1)} s`;
-  return waitedMs >= 1000 ? `${ran}, waited ${Math.floor(waitedMs / 1000)} s for omp, ran once` : ran;
+  return waitedMs >= 1000 ? `${ran}, waited ${Math.round(waitedMs / 1000)} s for omp, ran once` : ran;
 }
 
 export function shownArguments(args: Record<string, unknown>): Record<string, unknown> {
