@@ -158,6 +158,20 @@ func (l *Ledger) Open() []bridge.CallStart {
 	return l.index.openStarts()
 }
 
+// Ran lists the calls that ended since a time and ran, as far as they are
+// remembered: their answers may not have reached their callers.
+func (l *Ledger) Ran(since time.Time) []bridge.CallStart {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []bridge.CallStart
+	for _, r := range l.index.recent {
+		if r.Start != nil && r.End != nil && r.End.Executed == bridge.ExecutedYes && !r.End.At.Before(since) {
+			out = append(out, *r.Start)
+		}
+	}
+	return out
+}
+
 // Today counts the calls that ended since midnight, by how.
 func (l *Ledger) Today() map[bridge.State]int {
 	l.mu.Lock()

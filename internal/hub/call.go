@@ -60,6 +60,7 @@ type call struct {
 	settling bool
 	settled  bool
 	unsaved  bool // its end is not in the ledger yet
+	recalled bool // it is in there already: the previous process ended it
 	late     bool
 	keepTill time.Time // zero: not kept
 }
@@ -136,6 +137,9 @@ func (h *Hub) end(c *call, e ending) bool {
 	c.state = e.state
 	c.since = c.ended
 	c.approvalBy, c.cancelBy = time.Time{}, time.Time{}
+	if c.recalled && e.result == nil {
+		c.offered = false // so that nothing is kept
+	}
 	h.release(c)
 	if c.follower != nil {
 		c.nudge()

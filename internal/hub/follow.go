@@ -83,6 +83,9 @@ func (h *Hub) Join(ctx context.Context, id bridge.CallID, token string, w bridge
 	f := newFollower(w)
 	h.mu.Lock()
 	c := h.calls[id]
+	if c == nil && h.past[id].Ref.Token == token {
+		c = h.recall(id)
+	}
 	if c == nil || c.Peer.Token != token {
 		h.mu.Unlock()
 		return bridge.Outcome{}, bridge.NotFound
@@ -127,7 +130,7 @@ func (h *Hub) follow(ctx context.Context, c *call, f *follower) (bridge.Outcome,
 		switch {
 		case final && mine:
 			<-c.over
-			return c.outcome, nil
+			return c.answer()
 		case !mine:
 			return bridge.Outcome{}, ErrDetached
 		case hand:
@@ -169,6 +172,16 @@ func (h *Hub) leave(c *call, f *follower) (bridge.Outcome, error) {
 	}
 	h.settle(c)
 	<-c.over
+	return c.answer()
+}
+
+// answer is what the follower of a call that is over returns. Of a recalled one
+// there is the result or nothing: how it ended has been written down, and may
+// have been told.
+func (c *call) answer() (bridge.Outcome, error) {
+	if c.recalled && c.outcome.Result == nil {
+		return bridge.Outcome{}, bridge.NotFound
+	}
 	return c.outcome, nil
 }
 
@@ -303,7 +316,10 @@ func (h *Hub) settle(c *call) {
 	c.settling = true
 	line := c.endLine()
 	h.mu.Unlock()
-	err := h.cfg.Ledger.End(line)
+	var err error
+	if !c.recalled {
+		err = h.cfg.Ledger.End(line)
+	}
 	if err != nil {
 		h.log.Error("the end of a call cannot be written down yet", "call", c.ID, "err", err)
 	}

@@ -23,6 +23,8 @@ type Ledger interface {
 	End(e bridge.CallEnd) error
 	// Open lists the starts without an end that an earlier process left.
 	Open() []bridge.CallStart
+	// Ran lists the starts of calls that ran and ended since a time.
+	Ran(since time.Time) []bridge.CallStart
 }
 
 // Config is what a Hub is made of.
@@ -63,8 +65,9 @@ type Hub struct {
 	set      Settings
 	hosts    map[string]*host // attached, or lost and expected back
 	queues   map[string]*queue
-	calls    map[bridge.CallID]*call // open, and ended ones that may be asked for again
-	kept     int64                   // bytes of results in calls
+	calls    map[bridge.CallID]*call            // open, and ended ones that may be asked for again
+	past     map[bridge.CallID]bridge.CallStart // ended by the previous process, whose answers hosts may keep; empty after bootBy
+	kept     int64                              // bytes of results in calls
 	names    names
 	cats     map[string]*offer
 	views    map[string]*view
@@ -95,6 +98,7 @@ func New(cfg Config) (*Hub, error) {
 		cfg: cfg, log: cfg.Log, set: cfg.Settings.withDefaults(),
 		kick: make(chan struct{}, 1), echo: make(chan chan struct{}),
 		hosts: map[string]*host{}, queues: map[string]*queue{}, calls: map[bridge.CallID]*call{},
+		past: map[bridge.CallID]bridge.CallStart{},
 		cats: map[string]*offer{}, views: map[string]*view{}, mainView: newView(""),
 		problems: map[string]string{},
 	}
@@ -108,6 +112,9 @@ func New(cfg Config) (*Hub, error) {
 	h.loadPause()
 	h.bootBy = cfg.Now().Add(h.set.ResumeGrace)
 	h.adoptLedger(cfg.Ledger.Open())
+	for _, s := range cfg.Ledger.Ran(cfg.Now().Add(-h.set.ResumeKeep)) {
+		h.past[s.ID] = s
+	}
 	h.wakeAt(h.bootBy)
 	return h, nil
 }

@@ -294,4 +294,5 @@ func (brokenLedger) Start(bridge.CallStart, bool) error {
 func (brokenLedger) End(bridge.CallEnd) error {
 	return fmt.Errorf("%w: disk full", bridge.LedgerFault)
 }
-func (brokenLedger) Open() []bridge.CallStart { return nil }
+func (brokenLedger) Open() []bridge.CallStart         { return nil }
+func (brokenLedger) Ran(time.Time) []bridge.CallStart { return nil }

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"encoding/json"
+	"maps"
 	"time"
 
 	"github.com/a2a-bridge/a2a-bridge/internal/bridge"
@@ -21,16 +22,35 @@ const (
 // adoptLedger makes calls of the starts that an earlier process left open.
 func (h *Hub) adoptLedger(open []bridge.CallStart) {
 	for _, s := range open {
-		h.calls[s.ID] = &call{
-			Call: bridge.Call{
-				ID: s.ID, Host: s.Host, Tool: s.Tool, Ref: s.Ref, Client: bridge.Client{Name: s.Client},
-				Peer: bridge.Peer{Token: s.Ref.Token, Name: s.Peer},
-			},
-			tier: s.Tier, received: s.Received, argsHash: s.ArgsSHA256, over: make(chan struct{}),
-			state: bridge.Running, since: s.At, target: s.Host, offered: true, sent: true, wasSent: true, adopted: true,
-			instance: s.Instance, hostName: s.Host, handed: s.At, waited: s.At.Sub(s.Received),
-		}
+		h.calls[s.ID] = adopted(s)
 	}
+}
+
+// adopted makes a call of the previous process's start.
+func adopted(s bridge.CallStart) *call {
+	return &call{
+		Call: bridge.Call{
+			ID: s.ID, Host: s.Host, Tool: s.Tool, Ref: s.Ref, Client: bridge.Client{Name: s.Client},
+			Peer: bridge.Peer{Token: s.Ref.Token, Name: s.Peer},
+		},
+		tier: s.Tier, received: s.Received, argsHash: s.ArgsSHA256, over: make(chan struct{}),
+		state: bridge.Running, since: s.At, target: s.Host, offered: true, sent: true, wasSent: true, adopted: true,
+		instance: s.Instance, hostName: s.Host, handed: s.At, waited: s.At.Sub(s.Received),
+	}
+}
+
+// recall takes up a call again that the previous process ended and perhaps did
+// not answer: its host may keep the result. nil when there is none.
+func (h *Hub) recall(id bridge.CallID) *call {
+	s, ok := h.past[id]
+	if !ok {
+		return nil
+	}
+	delete(h.past, id)
+	c := adopted(s)
+	c.recalled = true
+	h.calls[id] = c
+	return c
 }
 
 // resume sorts out the calls between us and a host that says hello: those that
@@ -41,6 +61,9 @@ func (h *Hub) resume(l *link, ho *host, hello hostlink.Hello) []hostlink.Resumed
 	for _, refs := range [][]hostlink.CallRef{hello.Running, hello.Unacked} {
 		for _, ref := range refs {
 			c := h.calls[ref.CallID]
+			if c == nil && h.past[ref.CallID].Instance == hello.Instance {
+				c = h.recall(ref.CallID)
+			}
 			if c == nil || has[ref.CallID] || c.instance != hello.Instance || !h.wants(c) {
 				continue
 			}
@@ -60,6 +83,7 @@ func (h *Hub) resume(l *link, ho *host, hello hostlink.Hello) []hostlink.Resumed
 			}
 		}
 	}
+	maps.DeleteFunc(h.past, func(_ bridge.CallID, s bridge.CallStart) bool { return s.Instance == hello.Instance })
 	for _, c := range h.calls {
 		if c.state.Final() || !c.sent || has[c.ID] {
 			continue
@@ -88,6 +112,8 @@ func (h *Hub) missing(c *call) {
 	switch {
 	case c.cancelWhy != "":
 		h.endCancelled(c, bridge.ExecutedUnknown)
+	case c.recalled:
+		h.end(c, hostLost())
 	case !c.adopted && c.state == bridge.HandedOver:
 		h.requeue(c) // it never arrived
 	case c.adopted && h.now().Sub(c.handed) < hostKeeps:
@@ -150,7 +176,7 @@ func (h *Hub) Delivered(id bridge.CallID) {
 
 // ranLate records that a call which had ended otherwise was run all the same.
 func (h *Hub) ranLate(c *call, failed bool, size int) {
-	if c.late || c.outcome.Executed == bridge.ExecutedYes {
+	if c.late || c.recalled || c.outcome.Executed == bridge.ExecutedYes {
 		return
 	}
 	c.late = true

@@ -275,6 +275,68 @@ func TestALateNoticeOfAnotherSortIsIgnored(t *testing.T) {
 	}
 }
 
+func TestAResultThatNobodyTookOutlivesTheDaemon(t *testing.T) {
+	t.Parallel()
+	for _, crash := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			s := r.host("app", echo)
+			left, taken, old := request("write"), request("write"), request("write")
+			r.call(old)
+			<-time.After(hub.Defaults().ResumeKeep / 2)
+			want := r.call(left)
+			r.call(taken)
+			r.hub.Delivered(taken.ID)
+			<-time.After(hub.Defaults().ResumeKeep/2 + time.Second) // the old one's time is over
+			if crash {
+				r.crash()
+			} else {
+				r.stop()
+			}
+			r.start()
+			joined := r.join(left.ID, peer.Token, &watch{}) // before its host is back
+			if o := <-r.join(left.ID, "another", &watch{}); !errors.Is(o.err, bridge.NotFound) {
+				t.Errorf("another token's Join: %v", o.err)
+			}
+			if n := r.hub.Counts(); n.Queued != 0 {
+				t.Errorf("%+v", n)
+			}
+			if o := <-joined; o.err != nil || o.State != bridge.Done || string(o.Result) != string(want.Result) || s.runs(left.ID) != 1 {
+				t.Errorf("crash %v: %+v, ran %d times, want the result once", crash, o, s.runs(left.ID))
+			}
+			for name, c := range map[string]bridge.Call{"taken": taken, "too old": old} {
+				if o := <-r.join(c.ID, peer.Token, &watch{}); !errors.Is(o.err, bridge.NotFound) {
+					t.Errorf("crash %v: the %s one: %+v", crash, name, o)
+				}
+			}
+			if n := r.ledger.Today()[bridge.Done]; n != 3 {
+				t.Errorf("crash %v: %d calls in the ledger, want 3", crash, n)
+			}
+		})
+	}
+}
+
+func TestARecalledCallWhoseHostIsGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		s := r.host("app", echo)
+		c := request("write")
+		r.call(c)
+		r.stop()
+		s.leave()
+		r.start()
+		began := time.Now()
+		o := <-r.join(c.ID, peer.Token, &watch{})
+		if !errors.Is(o.err, bridge.NotFound) || time.Since(began) > 11*time.Second {
+			t.Errorf("%+v after %v, want NotFound when the grace is over", o, time.Since(began))
+		}
+		if rec := r.record(c.ID); rec.End.State != bridge.Done || r.ledger.Today()[bridge.Unknown] != 0 {
+			t.Errorf("the ledger says %s now", rec.End.State)
+		}
+	})
+}
+
 func TestCallsOfTheOldProcessThatNobodyBringsBack(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -518,3 +580,4 @@ type memoryLedger struct{}
 func (memoryLedger) Start(bridge.CallStart, bool) error { return nil }
 func (memoryLedger) End(bridge.CallEnd) error           { return nil }
 func (memoryLedger) Open() []bridge.CallStart           { return nil }
+func (memoryLedger) Ran(time.Time) []bridge.CallStart   { return nil }

@@ -164,6 +164,7 @@ func (h *Hub) sweepCall(now time.Time, c *call) {
 // and their calls.
 func (h *Hub) bootOver() {
 	h.bootBy = time.Time{}
+	clear(h.past)
 	for i := range h.names.Known {
 		if k := &h.names.Known[i]; k.Attached && h.hosts[k.Name] == nil {
 			h.names.gone(k.Name, reasonLost, k.SeenAt)
