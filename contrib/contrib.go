@@ -14,6 +14,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+
+	"github.com/a2a-bridge/a2a-bridge/internal/bridge"
 )
 
 //go:embed omp-extension/package.json omp-extension/src/*.ts
@@ -42,13 +45,22 @@ func Extension() fs.FS {
 	return sub
 }
 
-// Version is the version of the embedded extension.
-func Version() string {
-	m, err := readManifest(Extension())
-	if err != nil {
-		panic(err) // embedded, and read by the tests
+// Version is what the extension calls itself once it is installed: the version of this program, as the daemon says it.
+func Version() string { return bridge.Version() }
+
+// versionFile holds what the extension says of itself. The one in the repository names the release that is worked on,
+// like package.json.
+const versionFile = "src/version.ts"
+
+var versionLine = regexp.MustCompile(`EXTENSION_VERSION = "([^"]*)"`)
+
+// asInstalled is a file of the extension with this program's version in it.
+func asInstalled(path string) ([]byte, error) {
+	data, err := fs.ReadFile(Extension(), path)
+	if path == versionFile {
+		data = versionLine.ReplaceAllLiteral(data, []byte(fmt.Sprintf("EXTENSION_VERSION = %q", Version())))
 	}
-	return m.Version
+	return data, err
 }
 
 type manifest struct {
@@ -56,6 +68,7 @@ type manifest struct {
 	Version string `json:"version"`
 }
 
+// readManifest reads package.json, and the version that the sources say if they do.
 func readManifest(dir fs.FS) (manifest, error) {
 	var m manifest
 	data, err := fs.ReadFile(dir, "package.json")
@@ -64,6 +77,11 @@ func readManifest(dir fs.FS) (manifest, error) {
 	}
 	if err := json.Unmarshal(data, &m); err != nil {
 		return m, fmt.Errorf("read package.json: %w", err)
+	}
+	if data, err := fs.ReadFile(dir, versionFile); err == nil {
+		if said := versionLine.FindSubmatch(data); said != nil {
+			m.Version = string(said[1])
+		}
 	}
 	return m, nil
 }
@@ -111,6 +129,13 @@ func Install(dir string) error {
 	if err := os.CopyFS(fresh, Extension()); err != nil {
 		return fmt.Errorf("write the extension: %w", err)
 	}
+	version, err := asInstalled(versionFile)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(fresh, versionFile), version, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("write the extension: %w", err)
+	}
 	if there.Present {
 		if err := os.Rename(dir, filepath.Join(stage, "old")); err != nil {
 			return err
@@ -131,7 +156,8 @@ func Remove(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// sameFiles reports whether every file of the extension is in the directory unchanged, and no other source is.
+// sameFiles reports whether every file of the extension is in the directory as Install would write it, and no other
+// source is.
 func sameFiles(dir string) (bool, error) {
 	want := 0
 	same := true
@@ -140,7 +166,7 @@ func sameFiles(dir string) (bool, error) {
 			return err
 		}
 		want++
-		ours, err := fs.ReadFile(Extension(), path)
+		ours, err := asInstalled(path)
 		if err != nil {
 			return err
 		}

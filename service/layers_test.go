@@ -46,7 +46,7 @@ var mayImport = map[string][]string{
 	"internal/bridgetest": {all, "ctl"},
 	"internal/bench":      {all},
 	"internal/e2e":        {all},
-	"contrib":             {},
+	"contrib":             {"internal/bridge"},
 	"packaging":           {},
 }
 

@@ -1,4 +1,4 @@
-/** Version of this extension; package.json says the same. */
+/** Version of this extension, as package.json says it; `a2actl omp install` writes its own. */
 export const EXTENSION_VERSION = "1.0.0";
 
 /** Version of the host link that it speaks. */
