@@ -194,8 +194,8 @@ func TestRefusedRequestsAreSummedUpOnceAMinuteWithoutAnyToken(t *testing.T) {
 	if err := s.Flush(); err != nil { // nothing new
 		t.Fatal(err)
 	}
-	want := `level=WARN msg="requests refused" count=1 unknown=1
-level=WARN msg="requests refused" count=4000 no_token=1000 malformed=1000 unknown=1000 retired=1000
+	want := `level=WARN msg="requests refused" unknown_token=1
+level=WARN msg="requests refused" no_token=1000 malformed_header=1000 unknown_token=1000 retired_token=1000
 `
 	if diff := cmp.Diff(want, log.String()); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)

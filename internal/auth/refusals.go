@@ -15,8 +15,8 @@ var reasons = []struct {
 	err error
 	key string
 }{
-	{errNoToken, "no_token"}, {errHeader, "malformed"}, {errUnknown, "unknown"}, {errExpired, "expired"},
-	{errRetired, "retired"}, {errScope, "wrong_scope"}, {errNoTokens, "tokens_file"},
+	{errNoToken, "no_token"}, {errHeader, "malformed_header"}, {errUnknown, "unknown_token"}, {errExpired, "expired_token"},
+	{errRetired, "retired_token"}, {errScope, "wrong_scope"}, {errNoTokens, "broken_tokens_file"},
 }
 
 // reportEvery is the most that refused requests may write to the log: anybody
@@ -75,14 +75,13 @@ func (f *refusals) report() {
 	if f.log == nil {
 		return
 	}
-	total, attrs := 0, []any{}
+	attrs := []any{}
 	for _, r := range reasons {
 		if n := pending[r.key]; n > 0 {
-			total += n
 			attrs = append(attrs, r.key, n)
 		}
 	}
-	f.log.Warn("requests refused", append([]any{"count", total}, attrs...)...)
+	f.log.Warn("requests refused", attrs...)
 }
 
 // Refused24h returns how many requests were refused in the last 24 hours.
