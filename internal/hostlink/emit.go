@@ -28,7 +28,7 @@ func (c *call) Progress(text string) {
 	if c.progress.latest {
 		c.progress.text = ""
 	}
-	c.progress.text = lastBytes(c.progress.text+text, MaxProgress)
+	c.progress.text = ClipProgress(c.progress.text + text)
 	c.flush(false)
 }
 
@@ -114,12 +114,13 @@ func (e emitter) notApproved() {
 	}
 }
 
-// lastBytes returns the end of s: at most n bytes of whole characters.
-func lastBytes(s string, n int) string {
-	if len(s) <= n {
+// ClipProgress returns the end of a text: what one progress event may carry, in
+// whole characters.
+func ClipProgress(s string) string {
+	if len(s) <= MaxProgress {
 		return s
 	}
-	s = s[len(s)-n:]
+	s = s[len(s)-MaxProgress:]
 	for len(s) > 0 && s[0]&0xC0 == 0x80 {
 		s = s[1:]
 	}

@@ -295,9 +295,9 @@ type PauseReply struct {
 	Until *time.Time `json:"until"` // nil: until resumed
 }
 
-// CheckProtocol returns an *Error of the kind protocol unless a host that
-// speaks theirs and a daemon that speaks ours have the same major version.
-func CheckProtocol(theirs, ours string) error {
+// CheckProtocol returns the error of the kind protocol for a host that speaks
+// theirs and a daemon that speaks ours, nil when their major versions are equal.
+func CheckProtocol(theirs, ours string) *Error {
 	them, okThem := major(theirs)
 	us, okUs := major(ours)
 	if okThem && okUs && them == us {

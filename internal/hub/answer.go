@@ -29,7 +29,7 @@ func (h *Hub) hearing(c *call, l *link) func(string, json.RawMessage) {
 		case hostlink.MethodProgress:
 			var p hostlink.Progress
 			if json.Unmarshal(params, &p) == nil && p.Text != "" && c.follower != nil {
-				c.follower.hear(bridge.Event{Kind: bridge.EventProgress, Text: lastBytes(p.Text, hostlink.MaxProgress)})
+				c.follower.hear(bridge.Event{Kind: bridge.EventProgress, Text: hostlink.ClipProgress(p.Text)})
 			}
 		case hostlink.MethodApproval:
 			var a hostlink.Approval

@@ -45,7 +45,7 @@ func (f *follower) nudge() {
 // hear queues an event for the watcher.
 func (f *follower) hear(e bridge.Event) {
 	if n := len(f.events); n >= maxEvents && e.Kind == bridge.EventProgress && f.events[n-1].Kind == e.Kind {
-		f.events[n-1].Text = lastBytes(f.events[n-1].Text+e.Text, hostlink.MaxProgress)
+		f.events[n-1].Text = hostlink.ClipProgress(f.events[n-1].Text + e.Text)
 	} else {
 		f.events = append(f.events, e)
 	}
@@ -329,16 +329,4 @@ func (h *Hub) settle(c *call) {
 	c.nudge()
 	h.mu.Unlock()
 	close(c.over)
-}
-
-// lastBytes returns the end of s: at most n bytes of whole characters.
-func lastBytes(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	s = s[len(s)-n:]
-	for len(s) > 0 && s[0]&0xC0 == 0x80 {
-		s = s[1:]
-	}
-	return s
 }

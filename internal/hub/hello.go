@@ -29,7 +29,7 @@ func (h *Hub) hello(ctx context.Context, l *link, r *hostlink.Incoming) *hostlin
 	}
 	if err := hostlink.CheckProtocol(hello.Protocol, hostlink.Protocol); err != nil {
 		h.log.Warn("a host is refused", "err", err)
-		return &hostlink.Error{Kind: hostlink.KindProtocol, Message: protocolMessage(err), Executed: bridge.ExecutedNo}
+		return err
 	}
 	if err := checkHello(hello); err != nil {
 		return err
@@ -69,13 +69,6 @@ func (l *link) notGreeted() {
 
 func badHello(why string) *hostlink.Error {
 	return &hostlink.Error{Kind: hostlink.KindBadHello, Message: "this hello is not accepted: " + why, Executed: bridge.ExecutedNo}
-}
-
-func protocolMessage(err error) string {
-	if e, ok := err.(*hostlink.Error); ok { //nolint:errorlint // CheckProtocol returns exactly this
-		return e.Message
-	}
-	return err.Error()
 }
 
 func checkHello(hello hostlink.Hello) *hostlink.Error {
