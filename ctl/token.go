@@ -250,7 +250,7 @@ func (a *app) tokens() (*auth.Store, config.Paths, error) {
 	if err != nil {
 		return nil, p, err
 	}
-	store := auth.Open(p.Tokens, p.State, a.now)
+	store := auth.Open(p.Tokens, p.TokenUse, a.now)
 	if err := store.Problem(); err != nil {
 		return nil, p, withTry(err, "mend or move away "+p.Tokens)
 	}
