@@ -156,7 +156,7 @@ func TestOMPTerminalCommand(t *testing.T) {
 	var asked []string
 	term, _ := attachTerminal(t, bridgetest.OMPOptions{}, func(d *linkDaemon) {
 		d.welcome = func(_ *linkedHost, w *hostlink.Welcome) {
-			w.Address, w.Insecure, w.Names = "http://0.0.0.0:7717/mcp", true, []string{"laptop"}
+			w.Address, w.Insecure, w.Names, w.Seen = "http://0.0.0.0:7717/mcp", true, []string{"laptop"}, []string{"laptop"}
 		}
 		d.verbs = func(r hostlink.Request) (any, *hostlink.Error) {
 			mu.Lock()
