@@ -64,7 +64,7 @@ func TestOMPTerminalApprovals(t *testing.T) {
 	// limit would have chosen the highlighted answer by itself, which is yes.
 	c = ask("late", approvalLimit(300*time.Millisecond))
 	c.refused(t, hostlink.KindNotApproved, bridge.ExecutedNo)
-	term.AwaitScreen(t, "touch late", "nobody approved it in time")
+	term.AwaitScreen(t, "touch late", "nobody approved it in time", "is over and nobody waits for it: answer Deny")
 	term.Keys(t, "Enter")
 	c = ask("after")
 	term.Keys(t, "Enter")
