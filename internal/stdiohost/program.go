@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -81,9 +82,10 @@ func New(cfg Config) *Program {
 	return p
 }
 
-// Run keeps the program running and attached until ctx ends; then it says bye,
-// stops the child and returns nil. It fails when the child cannot be started
-// even once.
+// Run starts the program, attaches it once it has answered, and keeps it
+// running and attached until ctx ends; then it says bye, stops the child and
+// returns nil. It fails when the first child cannot be started, or with a
+// *NotMCPError when it does not answer.
 func (p *Program) Run(ctx context.Context) error {
 	if len(p.cfg.Command) == 0 {
 		return errors.New("no program to attach")
@@ -92,11 +94,19 @@ func (p *Program) Run(ctx context.Context) error {
 	defer detach()
 	childCtx, stopChild := context.WithCancel(context.WithoutCancel(ctx)) // the child outlives the link's bye
 	defer stopChild()
-	supervised := make(chan error, 1)
+	supervised, answered := make(chan error, 1), make(chan struct{})
 	go func() {
-		supervised <- p.supervise(childCtx)
+		supervised <- p.supervise(childCtx, sync.OnceFunc(func() { close(answered) }))
 		detach()
 	}()
+	select {
+	case <-answered:
+	case err := <-supervised:
+		return err
+	case <-ctx.Done():
+		stopChild()
+		return <-supervised
+	}
 	err := p.host.Run(hostCtx)
 	stopChild()
 	if e := <-supervised; e != nil {
@@ -105,18 +115,23 @@ func (p *Program) Run(ctx context.Context) error {
 	return err
 }
 
-// supervise keeps a child running until ctx ends.
-func (p *Program) supervise(ctx context.Context) error {
+// supervise keeps a child running until ctx ends, and calls answered whenever
+// one has.
+func (p *Program) supervise(ctx context.Context, answered func()) error {
 	wait := p.cfg.FirstWait
-	for started := false; ; started = true {
+	for ever := false; ; {
 		began := time.Now()
-		err := p.serveChild(ctx)
+		err := p.serveChild(ctx, func() { ever = true; answered() })
 		if ctx.Err() != nil {
 			return nil
 		}
 		var start *startError
-		if errors.As(err, &start) && !started {
+		switch {
+		case ever:
+		case errors.As(err, &start):
 			return err
+		default:
+			return &NotMCPError{Program: p.cfg.Command[0], Err: err}
 		}
 		if time.Since(began) >= steadyAfter {
 			wait = p.cfg.FirstWait
@@ -132,13 +147,13 @@ func (p *Program) supervise(ctx context.Context) error {
 }
 
 // serveChild runs one child to its end.
-func (p *Program) serveChild(ctx context.Context) error {
+func (p *Program) serveChild(ctx context.Context, answered func()) error {
 	c, err := startChild(p.cfg.Command, p.out)
 	if err != nil {
 		return err
 	}
 	s := newSession(c, p.log, p.out)
-	err = s.run(ctx, func(tools []bridge.Tool) {
+	err = s.run(ctx, answered, func(tools []bridge.Tool) {
 		p.host.SetTools(tools)
 		p.set(s)
 	})
@@ -168,6 +183,17 @@ func (p *Program) call(ctx context.Context, call hostlink.CallParams, emit hostl
 	}
 	return s.callTool(ctx, call.Tool, call.Args, emit.Progress)
 }
+
+// NotMCPError is a program whose first child did not answer as MCP wants it.
+type NotMCPError struct {
+	Program string
+	Err     error
+}
+
+func (e *NotMCPError) Error() string {
+	return fmt.Sprintf("%s does not speak MCP over stdio: %v", filepath.Base(e.Program), e.Err)
+}
+func (e *NotMCPError) Unwrap() error { return e.Err }
 
 // startError is a child that could not be started at all.
 type startError struct {

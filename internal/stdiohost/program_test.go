@@ -38,8 +38,8 @@ func TestAProgramSaysWhatItIs(t *testing.T) {
 	t.Parallel()
 	_, l := ready(t, "new")
 	h := l.hello
-	got := []any{h.Kind, h.Version, h.Name, h.Gate, h.State, h.Protocol, h.PID}
-	want := []any{"stdio", "1.2.3", "fixture", false, hostlink.StateNotReady, hostlink.Protocol, os.Getpid()}
+	got := []any{h.Kind, h.Version, h.Name, h.Gate, h.Protocol, h.PID}
+	want := []any{"stdio", "1.2.3", "fixture", false, hostlink.Protocol, os.Getpid()}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("hello (-want +got):\n%s", diff)
 	}
@@ -230,6 +230,21 @@ func TestChatterIsEscapedAndPrefixed(t *testing.T) {
 	}
 	if text := d.stderr.String(); strings.ContainsAny(text, "\x1b\x07") {
 		t.Errorf("stderr = %q, want no control characters", text)
+	}
+}
+
+func TestAProgramThatDoesNotSpeakMCPIsNotAttached(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{"cat", "false"} {
+		d := &daemon{t: t, links: make(chan *link, 4), states: make(chan string, 64)}
+		var not *stdiohost.NotMCPError
+		err := stdiohost.New(stdiohost.Config{Command: []string{program}, Dial: d.dial}).Run(t.Context())
+		if !errors.As(err, &not) || not.Program != program {
+			t.Errorf("%s: Run = %v, want that it does not speak MCP", program, err)
+		}
+		if len(d.links) > 0 {
+			t.Errorf("%s was attached", program)
+		}
 	}
 }
 

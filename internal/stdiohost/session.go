@@ -62,9 +62,10 @@ func newSession(c *child, log *slog.Logger, out *escaper) *session {
 		answers: make(chan struct{}, maxAnswers), calls: make(map[int64]*pending)}
 }
 
-// run initializes the child, reports its tools now and on every change, and
+// run initializes the child, says that it has answered, reports its tools now
+// and on every change, and
 // returns when the child has ended or ctx has, with the child stopped.
-func (s *session) run(ctx context.Context, tools func([]bridge.Tool)) error {
+func (s *session) run(ctx context.Context, answered func(), tools func([]bridge.Tool)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s.work.Go(func() {
@@ -73,6 +74,9 @@ func (s *session) run(ctx context.Context, tools func([]bridge.Tool)) error {
 		cancel(err)
 	})
 	err := s.initialize(ctx)
+	if err == nil {
+		answered()
+	}
 	for first := true; err == nil; first = false {
 		if err = s.list(ctx, first, tools); err != nil {
 			break

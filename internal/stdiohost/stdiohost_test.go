@@ -124,6 +124,9 @@ func (e *ears) Request(_ context.Context, r *hostlink.Incoming) (json.RawMessage
 	if err := r.Reply(raw); err != nil && !errors.Is(err, hostlink.ErrLinkLost) {
 		e.d.t.Error(err)
 	}
+	if e.link.hello.State == hostlink.StateIdle { // it was quicker than the link
+		e.d.states <- hostlink.StateIdle
+	}
 	e.d.links <- e.link
 	return nil, nil
 }
