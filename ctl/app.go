@@ -24,6 +24,8 @@ type app struct {
 	environ     []string
 	now         func() time.Time
 
+	columns int // of the terminal; 0: as wide as it likes
+
 	json, quiet bool   // global flags
 	config      string //
 }
@@ -46,7 +48,28 @@ func (a *app) env(key string) string {
 
 // paths works out where everything is.
 func (a *app) paths() (config.Paths, error) {
-	return config.ResolvePaths(a.env, syscall.Getuid())
+	p, err := config.ResolvePaths(a.env, syscall.Getuid())
+	var none *config.NoFileError
+	if errors.As(err, &none) {
+		return p, &failure{err: err, code: exitUsage}
+	}
+	return p, err
+}
+
+// files is paths for what needs no socket: without a place for the sockets
+// their paths are empty and reason says why.
+func (a *app) files() (p config.Paths, reason, err error) {
+	p, err = a.paths()
+	var runtime *config.RuntimeError
+	var long *config.SocketTooLong
+	switch {
+	case errors.As(err, &long):
+		p.HostSocket, p.ControlSocket = "", "" // no address can be made of them
+		return p, err, nil
+	case errors.As(err, &runtime):
+		return p, err, nil
+	}
+	return p, nil, err
 }
 
 // client talks to the daemon; it connects when it is used.
@@ -68,7 +91,7 @@ func ask[T any](a *app, ctx context.Context, do func(*control.Client) (T, error)
 	v, err := do(c)
 	var gone *control.Unreachable
 	if errors.As(err, &gone) {
-		return zero, withTry(fmt.Errorf("cannot reach a2a-bridge: %s%w", reason(gone), hidden{err}), a.startHint())
+		return zero, withTry(fmt.Errorf("%s%w", goneText(gone), hidden{err}), a.startHint())
 	}
 	if err != nil && ctx.Err() != nil {
 		return zero, ctx.Err()
@@ -82,19 +105,17 @@ type hidden struct{ error }
 func (hidden) Error() string   { return "" }
 func (h hidden) Unwrap() error { return h.error }
 
-// reason is why a control socket cannot be reached, without an errno.
-func reason(gone *control.Unreachable) string {
+// goneText is why nobody answers, without an errno and without plumbing.
+func goneText(gone *control.Unreachable) string {
 	switch {
-	case errors.Is(gone.Err, fs.ErrNotExist):
-		return "no control socket"
-	case errors.Is(gone.Err, syscall.ECONNREFUSED):
-		return "nobody listens on the control socket"
+	case errors.Is(gone.Err, fs.ErrNotExist), errors.Is(gone.Err, syscall.ECONNREFUSED):
+		return "a2a-bridge is not running"
 	case errors.Is(gone.Err, fs.ErrPermission):
-		return "the control socket belongs to another user"
+		return "cannot reach a2a-bridge: its control socket belongs to another user"
 	case errors.Is(gone.Err, io.EOF), errors.Is(gone.Err, syscall.ECONNRESET):
-		return "the daemon hung up"
+		return "cannot reach a2a-bridge: it hung up"
 	}
-	return "no answer on the control socket in time"
+	return "cannot reach a2a-bridge: it does not answer in time"
 }
 
 // startHint is what starts the daemon on this machine.

@@ -1,6 +1,7 @@
 package ctl
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -12,18 +13,20 @@ import (
 )
 
 func newCallsCmd(a *app) *cobra.Command {
-	cmd := newCallsListCmd(a)
-	cmd.Use, cmd.Short = "calls", "what peers did and do: list, show, cancel"
-	cmd.Example = "  a2actl calls\n  a2actl calls show c_7f3kq2m4xw"
-	list := cmd.RunE
-	cmd.Args = cobra.ArbitraryArgs
+	var limit int
+	show := newCallsShowCmd(a)
+	cmd := listing("calls", "what peers did and do: list, show, cancel",
+		"  a2actl calls\n  a2actl calls show c_7f3kq2m4xw", newCallsListCmd(a), show, newCallsCancelCmd(a))
+	limitFlag(cmd, &limit)
 	cmd.RunE = func(c *cobra.Command, args []string) error {
-		if len(args) > 0 {
+		switch {
+		case len(args) == 1 && strings.HasPrefix(args[0], "c_"):
+			return show.RunE(c, args)
+		case len(args) > 0:
 			return onlyVerbs(c, args)
 		}
-		return list(c, args)
+		return a.listCalls(c.Context(), limit)
 	}
-	cmd.AddCommand(newCallsListCmd(a), newCallsShowCmd(a), newCallsCancelCmd(a))
 	return cmd
 }
 
@@ -35,29 +38,41 @@ func newCallsListCmd(a *app) *cobra.Command {
 		Example: "  a2actl calls list --limit 5",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			list, err := ask(a, cmd.Context(), func(c *control.Client) (control.CallList, error) { return c.Calls(cmd.Context(), limit) })
-			if err != nil {
-				return err
-			}
-			if list.Calls == nil {
-				list.Calls = []control.CallRecord{}
-			}
-			if a.json {
-				return a.emit(list)
-			}
-			if len(list.Calls) == 0 {
-				a.say("No calls yet.")
-				return nil
-			}
-			rows := [][]string{{"ID", "WHEN", "PEER", "TOOL", "HOST", "STATE", "TOOK"}}
-			for _, c := range list.Calls {
-				rows = append(rows, []string{string(c.ID), a.when(c), clean(c.Peer), clean(c.Tool), clean(c.Host), c.State, took(c)})
-			}
-			return a.print(strings.Join(columns(rows), "\n") + "\n")
+			return a.listCalls(cmd.Context(), limit)
 		},
 	}
-	cmd.Flags().IntVar(&limit, "limit", 20, "at most this many")
+	limitFlag(cmd, &limit)
 	return cmd
+}
+
+func limitFlag(cmd *cobra.Command, limit *int) {
+	cmd.Flags().IntVar(limit, "limit", 20, "at most `N` calls")
+}
+
+func (a *app) listCalls(ctx context.Context, limit int) error {
+	if limit < 1 {
+		return usage("a2actl calls --limit 20", "--limit must be at least 1, not %d", limit)
+	}
+	list, err := ask(a, ctx, func(c *control.Client) (control.CallList, error) { return c.Calls(ctx, limit) })
+	if err != nil {
+		return err
+	}
+	if list.Calls == nil {
+		list.Calls = []control.CallRecord{}
+	}
+	if a.json {
+		return a.emit(list)
+	}
+	if len(list.Calls) == 0 {
+		a.say("No calls yet.")
+		return nil
+	}
+	var rows [][]string
+	for _, c := range list.Calls {
+		rows = append(rows, []string{string(c.ID), a.when(c), clean(c.Peer), clean(c.Tool), clean(c.Host), c.State, took(c)})
+	}
+	header := []string{"ID", "WHEN", "PEER", "TOOL", "HOST", "STATE", "TOOK"}
+	return a.print(strings.Join(table(a.columns, header, rows), "\n") + "\n")
 }
 
 func (a *app) when(c control.CallRecord) string {
@@ -75,10 +90,19 @@ func took(c control.CallRecord) string {
 		return ""
 	}
 	line := fmt.Sprintf("%.1f s", (time.Duration(c.RanMS) * time.Millisecond).Seconds())
-	if waited := time.Duration(c.WaitedMS) * time.Millisecond; waited >= time.Second {
-		line += ", waited " + span(waited)
+	if w := waited(c); w != "" {
+		line += ", " + w
 	}
 	return line
+}
+
+// waited is how long a call sat in the queue, rounded as on the owner's card;
+// "" when that was nothing to speak of.
+func waited(c control.CallRecord) string {
+	if d := time.Duration(c.WaitedMS) * time.Millisecond; d >= time.Second {
+		return "waited " + span(d.Round(time.Second))
+	}
+	return ""
 }
 
 func newCallsShowCmd(a *app) *cobra.Command {
@@ -110,12 +134,16 @@ func callText(c control.CallRecord) string {
 	}
 	end := c.State
 	if c.Kind != "" {
-		end += ": " + string(c.Kind)
+		end += ": " + whyKind(c.Kind)
 	}
 	if c.RanLate {
 		end += "; it ran late, after its caller had been told otherwise"
 	}
-	line := strings.Join([]string{string(c.ID), who, clean(c.Tool), clean(c.Host), end}, "  ") + "\n"
+	parts := []string{string(c.ID), who, clean(c.Tool)}
+	if c.Host != "" { // no session was picked yet
+		parts = append(parts, clean(c.Host))
+	}
+	line := strings.Join(append(parts, end), "  ") + "\n"
 	var story []string
 	for _, m := range []struct {
 		at   *time.Time
@@ -128,11 +156,55 @@ func callText(c control.CallRecord) string {
 	if len(story) > 0 {
 		line += "  " + strings.Join(story, "   ") + "\n"
 	}
-	ran := map[bridge.Executed]string{bridge.ExecutedNo: "it did not run", bridge.ExecutedYes: "it ran", bridge.ExecutedUnknown: "it may have run"}[c.Executed]
+	var facts []string
+	if w := waited(c); w != "" {
+		facts = append(facts, w)
+	}
+	ran := map[bridge.Executed]string{bridge.ExecutedNo: "it did not run", bridge.ExecutedYes: "ran once", bridge.ExecutedUnknown: "it may have run"}[c.Executed]
 	if ran != "" {
-		line += fmt.Sprintf("  %s; arguments %d bytes, result %d bytes\n", ran, c.ArgsBytes, c.Bytes)
+		facts = append(facts, ran)
+	}
+	if c.ArgsBytes > 0 { // they are measured when a call is handed over
+		facts = append(facts, fmt.Sprintf("arguments %d bytes", c.ArgsBytes))
+	}
+	if c.Executed == bridge.ExecutedYes {
+		facts = append(facts, fmt.Sprintf("result %d bytes", c.Bytes))
+	}
+	if len(facts) > 0 {
+		line += "  " + strings.Join(facts, ", ") + "\n"
 	}
 	return line
+}
+
+// whys say to the owner why a call ended as it did.
+var whys = map[bridge.Kind]string{
+	bridge.NoHost:          "nobody was there to run it",
+	bridge.QueueFull:       "too many calls were waiting",
+	bridge.Paused:          "the bridge was paused",
+	bridge.Stopping:        "the bridge was going down",
+	bridge.Moved:           "another session was behind the address than its caller knew",
+	bridge.ToolUnavailable: "no such tool, or its token may not use it",
+	bridge.BadArguments:    "the arguments were not valid",
+	bridge.TooLarge:        "the arguments were too large",
+	bridge.Denied:          "denied by omp's rules or by you",
+	bridge.NotApproved:     "nobody answered the approval in time",
+	bridge.CallerGone:      "its caller went away",
+	bridge.CancelledByPeer: "its caller cancelled it",
+	bridge.CancelledHere:   "you cancelled it",
+	bridge.NotArrived:      "it never reached the session",
+	bridge.HostLost:        "the session was lost while it ran",
+	bridge.ResultTooLarge:  "the result was too large to pass on",
+	bridge.HostFault:       "the session could not run it, or say how it ended",
+	bridge.NotFound:        "there was no session of that name",
+	bridge.Conflict:        "its id was taken",
+	bridge.LedgerFault:     "the audit file could not be written",
+}
+
+func whyKind(k bridge.Kind) string {
+	if w, ok := whys[k]; ok {
+		return w
+	}
+	return clean(string(k))
 }
 
 func newCallsCancelCmd(a *app) *cobra.Command {

@@ -24,9 +24,9 @@ import (
 
 // The pace of the demo.
 const (
-	demoStep = 10 * time.Second        // more than any step takes
-	demoAway = 1200 * time.Millisecond // how long the call is seen waiting
-	demoPoll = 20 * time.Millisecond
+	demoPatience = 10 * time.Second        // more than any step takes
+	demoAway     = 1200 * time.Millisecond // how long the call is seen waiting
+	demoPoll     = 20 * time.Millisecond
 )
 
 func newDemoCmd(a *app) *cobra.Command {
@@ -55,6 +55,23 @@ type demo struct {
 	at    service.Running
 	env   []string
 	began time.Time
+	said  demoDoc
+}
+
+// demoDoc is `demo --json`.
+type demoDoc struct {
+	URL     string     `json:"url"`
+	Steps   []demoStep `json:"steps"`
+	WaitedS float64    `json:"waited_s"` // how long the call waited for a host
+	Ran     int        `json:"ran"`      // how often it ran
+	Result  string     `json:"result"`
+	Token   string     `json:"token,omitempty"` // with --keep
+	Env     []string   `json:"env,omitempty"`   // with --keep: how a2actl finds this bridge
+}
+
+type demoStep struct {
+	AtS  float64 `json:"at_s"`
+	Text string  `json:"text"`
 }
 
 func (a *app) demo(ctx context.Context, keep bool) (err error) {
@@ -96,15 +113,24 @@ func (d *demo) start(ctx context.Context) (<-chan error, error) {
 		return stopped, nil
 	case err := <-stopped:
 		return nil, fmt.Errorf("start a bridge: %w", err)
-	case <-time.After(demoStep):
+	case <-time.After(demoPatience):
 		return nil, errors.New("the bridge did not start in time")
 	}
 }
 
-// tell writes one line of the story.
+// tell writes one line of the story; with --json it keeps it for the document,
+// and --quiet wants the end only.
 func (d *demo) tell(format string, args ...any) error {
-	line := fmt.Sprintf("%5.1f s  ", d.a.now().Sub(d.began).Seconds()) + fmt.Sprintf(format, args...)
-	return d.a.print(line + "\n")
+	step := demoStep{AtS: tenths(d.a.now().Sub(d.began)), Text: fmt.Sprintf(format, args...)}
+	d.said.Steps = append(d.said.Steps, step)
+	if d.a.json || d.a.quiet {
+		return nil
+	}
+	return d.a.print(fmt.Sprintf("%5.1f s  %s\n", step.AtS, step.Text))
+}
+
+func tenths(d time.Duration) float64 {
+	return float64(d.Round(100*time.Millisecond).Milliseconds()) / 1000
 }
 
 func (d *demo) story(ctx context.Context, keep bool) error {
@@ -144,8 +170,13 @@ func (d *demo) story(ctx context.Context, keep bool) error {
 	if leave, err = d.callThatWaits(ctx, client, leave); err != nil {
 		return err
 	}
-	if keep {
+	switch {
+	case keep:
 		return d.stay(ctx, secret)
+	case d.a.json:
+		return d.a.emit(d.said)
+	case d.a.quiet:
+		return d.a.print(d.said.Steps[len(d.said.Steps)-1].Text + "\n")
 	}
 	return d.a.print("\nThat was all, and all of it is gone again. With your own omp: a2actl omp install\n")
 }
@@ -184,7 +215,7 @@ func (d *demo) callThatWaits(ctx context.Context, client *probe.Session, leave f
 	var got answer
 	select {
 	case got = <-answered:
-	case <-time.After(demoStep):
+	case <-time.After(demoPatience):
 		got.err = errors.New("the waiting call was not answered in time")
 	case <-ctx.Done():
 		got.err = ctx.Err()
@@ -199,7 +230,8 @@ func (d *demo) callThatWaits(ctx context.Context, client *probe.Session, leave f
 	if ran != 1 {
 		return leave, fmt.Errorf("the call ran %d times instead of once", ran)
 	}
-	return leave, d.tell("the host is back: waited %.1f s, ran once. Result: %q", d.a.now().Sub(asked).Seconds(), got.text)
+	d.said.URL, d.said.WaitedS, d.said.Ran, d.said.Result = d.at.URL, tenths(d.a.now().Sub(asked)), ran, got.text
+	return leave, d.tell("the host is back: waited %.1f s, ran once. Result: %q", d.said.WaitedS, got.text)
 }
 
 // attach runs the built-in host until the returned function is called.
@@ -220,7 +252,7 @@ func (d *demo) attach(ctx context.Context) func() {
 
 // call runs a tool with a text and returns the text of its result.
 func (d *demo) call(ctx context.Context, c *probe.Session, tool, text string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, demoStep)
+	ctx, cancel := context.WithTimeout(ctx, demoPatience)
 	defer cancel()
 	args, err := json.Marshal(map[string]string{"text": text})
 	if err != nil {
@@ -255,7 +287,7 @@ func (d *demo) ran() (int, error) {
 
 // wait polls the status until it is as wanted.
 func (d *demo) wait(ctx context.Context, ok func(control.Status) bool) error {
-	ctx, cancel := context.WithTimeout(ctx, demoStep)
+	ctx, cancel := context.WithTimeout(ctx, demoPatience)
 	defer cancel()
 	c := control.NewClient(d.at.Paths.ControlSocket)
 	tick := time.NewTicker(demoPoll)
@@ -278,6 +310,14 @@ func (d *demo) wait(ctx context.Context, ok func(control.Status) bool) error {
 
 // stay keeps the bridge up until it is interrupted.
 func (d *demo) stay(ctx context.Context, secret auth.Secret) error {
+	if d.a.json {
+		d.said.Token, d.said.Env = secret.Reveal(), d.env
+		if err := d.a.emit(d.said); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return nil
+	}
 	snippet, err := remoteConfig{client: clientCurl}.snippet("", d.at.URL, secret.Reveal())
 	if err != nil {
 		return err

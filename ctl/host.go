@@ -1,16 +1,18 @@
 package ctl
 
 import (
+	"errors"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/a2a-bridge/a2a-bridge/internal/bridge"
 	"github.com/a2a-bridge/a2a-bridge/internal/control"
 )
 
 func newHostCmd(a *app) *cobra.Command {
-	return noun("host", "attached omp sessions, and which one is main: list, use",
+	return listing("host", "attached omp sessions, and which one is main: list, use",
 		"  a2actl host list\n  a2actl host use docs", newHostListCmd(a), newHostUseCmd(a))
 }
 
@@ -28,7 +30,7 @@ func newHostListCmd(a *app) *cobra.Command {
 			if a.json {
 				return a.emit(map[string]any{"main": s.Main, "hosts": s.Hosts})
 			}
-			return a.print(strings.Join(hostLines(s, a.now()), "\n") + "\n")
+			return a.print(strings.Join(hostLines(s, a.now(), a.columns), "\n") + "\n")
 		},
 	}
 }
@@ -94,6 +96,7 @@ func newWaitCmd(a *app) *cobra.Command {
 				}
 				if host && s.Main.Attached || approval && s.Calls.AwaitingApproval > 0 || idle && s.Calls.Running+s.Calls.Queued == 0 {
 					if a.json {
+						s.Versions.A2actl = new(bridge.Version())
 						return a.emit(s)
 					}
 					return nil
@@ -101,7 +104,7 @@ func newWaitCmd(a *app) *cobra.Command {
 				select {
 				case <-tick.C:
 				case <-over:
-					return withTry(errTimeout(timeout), "a2actl status")
+					return withTry(errors.New(waitedFor(host, approval)+" within "+span(timeout)), "a2actl status")
 				case <-cmd.Context().Done():
 					return cmd.Context().Err()
 				}
@@ -112,7 +115,7 @@ func newWaitCmd(a *app) *cobra.Command {
 	f.BoolVar(&host, "host", false, "until a session is attached")
 	f.BoolVar(&idle, "idle", false, "until no call runs or waits")
 	f.BoolVar(&approval, "approval", false, "until a call waits for your approval")
-	f.DurationVar(&timeout, "timeout", 0, "give up after this time (default: never)")
+	f.DurationVar(&timeout, "timeout", 0, "give up after this `TIME` (default: never)")
 	return cmd
 }
 
@@ -126,6 +129,13 @@ func howMany(flags ...bool) int {
 	return n
 }
 
-type errTimeout time.Duration
-
-func (e errTimeout) Error() string { return "it did not come about in " + span(time.Duration(e)) }
+// waitedFor is what did not come about.
+func waitedFor(host, approval bool) string {
+	switch {
+	case host:
+		return "no omp session attached"
+	case approval:
+		return "no call asked for your approval"
+	}
+	return "calls did not come to an end"
+}

@@ -2,6 +2,7 @@ package ctl
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -74,6 +75,26 @@ func ago(now, t time.Time) string {
 	return span(now.Sub(t)) + " ago"
 }
 
+// made is how long ago something was made, as part of a sentence.
+func made(now, t time.Time) string {
+	if now.Sub(t) < time.Second {
+		return "just now"
+	}
+	return ago(now, t)
+}
+
+// pseudo is the end of a version that no release has: a time and a commit.
+var pseudo = regexp.MustCompile(`[.-]\d{14}-([0-9a-f]{7})[0-9a-f]{5}(\+dirty)?$`)
+
+// shortVersion is a version as people need it: a build between releases is
+// named by its commit.
+func shortVersion(v string) string {
+	if m := pseudo.FindStringSubmatch(v); m != nil {
+		return "dev " + m[1]
+	}
+	return clean(v)
+}
+
 // in is a moment in the future; one that has passed is over.
 func in(now, t time.Time) string {
 	if !t.After(now) {
@@ -133,6 +154,61 @@ func columns(rows [][]string) []string {
 }
 
 const columnGap = 3
+
+// table lines up rows under a header (nil: none). Where that is wider than the
+// terminal (0: unknown), each row becomes a paragraph: its first cell, then the
+// others behind their column's name.
+func table(width int, header []string, rows [][]string) []string {
+	all := rows
+	if header != nil {
+		all = append([][]string{header}, rows...)
+	}
+	lines := columns(all)
+	if width == 0 || widest(lines) <= width {
+		return lines
+	}
+	lines = lines[:0]
+	for _, row := range rows {
+		var parts []string
+		for i, cell := range row {
+			switch {
+			case cell == "":
+			case header != nil && i > 0:
+				parts = append(parts, strings.ToLower(header[i])+" "+cell)
+			default:
+				parts = append(parts, cell)
+			}
+		}
+		lines = append(lines, flow(width, "  ", parts)...)
+	}
+	return lines
+}
+
+// flow puts as many parts on a line as fit, and begins every later line with a
+// gap. A part is never broken.
+func flow(width int, gap string, parts []string) []string {
+	var lines []string
+	for _, p := range parts {
+		last := len(lines) - 1
+		switch {
+		case last < 0:
+			lines = append(lines, p)
+		case width == 0 || utf8.RuneCountInString(lines[last]+gap+p) <= width:
+			lines[last] += gap + p
+		default:
+			lines = append(lines, "  "+p)
+		}
+	}
+	return lines
+}
+
+func widest(lines []string) int {
+	most := 0
+	for _, l := range lines {
+		most = max(most, utf8.RuneCountInString(l))
+	}
+	return most
+}
 
 // deref reads a value that may not be known.
 func deref[T any](p *T) T {

@@ -51,6 +51,8 @@ func TestTimesAreSaidAsPeopleSayThem(t *testing.T) {
 		{ago(now, now.Add(-3*time.Minute)), "3 min ago"},
 		{in(now, now.Add(72*time.Minute)), "in 1 h 12 min"},
 		{in(now, now), "over"},
+		{made(now, now), "just now"},
+		{made(now, now.Add(-3*time.Second)), "3 s ago"},
 	} {
 		if tc.got != tc.want {
 			t.Errorf("got %q, want %q", tc.got, tc.want)
@@ -164,13 +166,13 @@ calls   0 running, 1 waiting
 			s.Hosts = []control.Host{app}
 			s.Peers = []control.Peer{{Token: "laptop", Running: 1}}
 			s.Calls = control.Calls{Running: 1, AwaitingApproval: 1, Open: []control.OpenCall{
-				{ID: "c_2m4wqe", Peer: "laptop", Tool: "bash", Host: "app", State: control.StateAwaitingApproval, Deadline: ptr(now.Add(220 * time.Second))}}}
+				{ID: "c_2m4wqe", Peer: "laptop", Tool: "bash", Args: `"rm -rf build"`, Host: "app", State: control.StateAwaitingApproval, Deadline: ptr(now.Add(220 * time.Second))}}}
 		}, `
 a2a-bridge 1.0.0   ready   http://127.0.0.1:7717/mcp   up 3 h
 omp     app   main   idle   19 tools   attached 2 h   tmux work:0.0
 peers   laptop   1 running
 calls   1 waiting for your approval, 3 min 40 s left
-        c_2m4wqe  laptop  bash  in omp "app", tmux work:0.0
+        c_2m4wqe  laptop  bash "rm -rf build"  in omp "app", tmux work:0.0
         go there: tmux attach -t work:0.0      refuse: a2actl calls cancel c_2m4wqe
         1 running, 0 waiting
 `},
@@ -187,12 +189,31 @@ fail    no http socket
         fix: look
         see: a2actl paths
 `},
+		{"a note leaves it ready", func(s *control.Status) {
+			s.Hosts, s.Peers = []control.Host{app}, []control.Peer{{Token: "ci"}}
+			s.Problems = []control.Problem{{ID: "token", Level: control.Note, Text: `the revoked token "laptop" is still tried`}}
+		}, `
+a2a-bridge 1.0.0   ready   http://127.0.0.1:7717/mcp   up 3 h
+omp     app   main   idle   19 tools   attached 2 h   tmux work:0.0
+peers   ci   never used
+calls   0 running, 0 waiting
+note    the revoked token "laptop" is still tried
+`},
+		{"on its way out", func(s *control.Status) {
+			s.State, s.Hosts, s.Peers = control.StateStopping, []control.Host{app}, []control.Peer{{Token: "ci", Running: 1}}
+			s.Calls.Running = 1
+		}, `
+a2a-bridge 1.0.0   stopping, 1 call finishes first
+omp     app   main   idle   19 tools   attached 2 h   tmux work:0.0
+peers   ci   1 running
+calls   1 running, 0 waiting
+`},
 		{"paused", func(s *control.Status) {
 			s.State, s.Daemon.PausedUntil = control.StatePaused, ptr(now.Add(10*time.Minute))
 			s.Hosts = []control.Host{{Name: "evil\x1b[2J", Kind: "stdio", State: "not_ready", AttachedAt: now, Path: "/mcp/evil"}}
 			s.Peers = []control.Peer{{Token: "laptop"}}
 		}, `
-a2a-bridge 1.0.0   paused for 10 min   http://127.0.0.1:7717/mcp   up 3 h
+a2a-bridge 1.0.0   paused, 10 min left   (a2actl resume)   http://127.0.0.1:7717/mcp   up 3 h
 omp     evil\x1b[2J   not ready   0 tools   attached 0 s   /mcp/evil   stdio, no approval gate
 peers   laptop   never used
 calls   0 running, 0 waiting
@@ -202,9 +223,70 @@ calls   0 running, 0 waiting
 			t.Parallel()
 			s := base()
 			tc.make(&s)
-			if diff := cmp.Diff(strings.TrimPrefix(tc.want, "\n"), statusText(s, now)); diff != "" {
+			if diff := cmp.Diff(strings.TrimPrefix(tc.want, "\n"), statusText(s, now, 0)); diff != "" {
 				t.Errorf("status (-want +got)\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestANarrowTerminalGetsParagraphs(t *testing.T) {
+	t.Parallel()
+	header := []string{"NAME", "TOOLS", "LAST USED"}
+	rows := [][]string{{"laptop", "all", "3 min ago, omp"}, {"review-bot", "read,grep", ""}}
+	for width, want := range map[int][]string{
+		0:  {"NAME         TOOLS       LAST USED", "laptop       all         3 min ago, omp", "review-bot   read,grep"},
+		80: {"NAME         TOOLS       LAST USED", "laptop       all         3 min ago, omp", "review-bot   read,grep"},
+		30: {"laptop  tools all", "  last used 3 min ago, omp", "review-bot  tools read,grep"},
+	} {
+		if diff := cmp.Diff(want, table(width, header, rows)); diff != "" {
+			t.Errorf("width %d (-want +got)\n%s", width, diff)
+		}
+	}
+	s := control.Status{State: control.StateReady, URL: "http://127.0.0.1:7717/mcp", HTTP: control.HTTP{Listening: true}}
+	for l := range strings.Lines(statusText(s, time.Now(), 40)) {
+		if strings.HasPrefix(l, "a2a-bridge") && len(l) > 41 {
+			t.Errorf("the first line is wider than the terminal: %q", l)
+		}
+	}
+}
+
+func TestABuildBetweenReleasesIsNamedByItsCommit(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"1.0.0": "1.0.0", "dev": "dev", "1.2.0-rc.1": "1.2.0-rc.1",
+		"0.0.0-20260701120000-d14411b5c6aa":         "dev d14411b",
+		"1.0.1-0.20260701120000-d14411b5c6aa+dirty": "dev d14411b",
+		"1.0.1-rc.1.0.20260701120000-d14411b5c6aa":  "dev d14411b",
+	} {
+		if got := shortVersion(in); got != want {
+			t.Errorf("shortVersion(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestANoteNeedsNoMending(t *testing.T) {
+	t.Parallel()
+	for level, want := range map[string]bool{control.Note: false, control.Warn: true, control.Fail: true} {
+		if got := needsMending(control.Status{Problems: []control.Problem{{Level: level}}}); got != want {
+			t.Errorf("needsMending with a %s = %t", level, got)
+		}
+	}
+}
+
+func TestEveryKindSaysWhyToTheOwner(t *testing.T) {
+	t.Parallel()
+	for _, k := range bridge.Kinds() {
+		if whys[k] == "" {
+			t.Errorf("the kind %q has no words", k)
+		}
+	}
+	c := control.CallRecord{ID: "c_1", Peer: "laptop", Tool: "bash", State: "refused", Kind: bridge.Paused, Executed: bridge.ExecutedNo}
+	if got, want := callText(c), "c_1  laptop  bash  refused: the bridge was paused\n  it did not run\n"; got != want {
+		t.Errorf("a refused call is %q, want %q", got, want)
+	}
+	c = control.CallRecord{ID: "c_1", Peer: "laptop", Tool: "bash", Host: "app", State: "done", Executed: bridge.ExecutedYes, WaitedMS: 19_600, ArgsBytes: 9}
+	if got, want := callText(c), "c_1  laptop  bash  app  done\n  waited 20 s, ran once, arguments 9 bytes, result 0 bytes\n"; got != want {
+		t.Errorf("a call that waited is %q, want %q", got, want)
 	}
 }

@@ -146,12 +146,14 @@ extension's hello on a socket of its own. Exit code 0 only if that came.`,
 			if err != nil {
 				return err
 			}
+			if a.watched() {
+				a.say("starting omp to ask it …")
+			}
 			r, err := a.ompReport(cmd.Context(), e)
 			if err != nil {
 				return err
 			}
 			if !quick && r.OMP != nil && r.Installed != nil {
-				a.say("Starting %s to see whether it loads the extension …", *r.OMP)
 				hello, err := a.proveOMP(cmd.Context(), *r.OMP, limit)
 				if cmd.Context().Err() != nil {
 					return cmd.Context().Err()
@@ -159,6 +161,8 @@ extension's hello on a socket of its own. Exit code 0 only if that came.`,
 				loads := err == nil
 				if r.Loads = &loads; loads {
 					r.Text = fmt.Sprintf("omp %s at %s loads the extension %s: it said hello", clean(hello.Version), *r.OMP, clean(hello.Extension))
+				} else if errors.Is(err, errNoModel) {
+					r.Text, r.Fix = clean(err.Error()), "start omp once and log in"
 				} else {
 					r.Text, r.Fix = "omp does not load the extension: "+clean(err.Error()), "start omp and read what it says"
 				}
@@ -182,7 +186,7 @@ extension's hello on a socket of its own. Exit code 0 only if that came.`,
 			return err
 		},
 	}
-	cmd.Flags().DurationVar(&limit, "timeout", proofTime, "how long omp may take to start")
+	cmd.Flags().DurationVar(&limit, "timeout", proofTime, "how much `TIME` omp may take to start")
 	cmd.Flags().BoolVar(&quick, "quick", false, "only look, do not start omp")
 	return cmd
 }

@@ -88,7 +88,7 @@ func TestWithoutAModelTheProofSaysWhatOMPSaid(t *testing.T) {
 		t.Fatalf("omp install = %d\n%s", code, said)
 	}
 	code, out, _ := run(t, environ, "omp", "status", "--json", "--timeout", patience)
-	if code != exitFailed || !strings.Contains(out, `"loads": false`) || !strings.Contains(out, "odel") {
+	if code != exitFailed || !strings.Contains(out, `"loads": false`) || !strings.Contains(out, "omp has no model yet, so it does not start") || !strings.Contains(out, "start omp once and log in") {
 		t.Errorf("omp status = %d\n%s", code, out)
 	}
 }

@@ -17,7 +17,7 @@ func newPauseCmd(a *app) *cobra.Command {
 		Args:    exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("for") && d <= 0 {
-				return usage("a2actl pause --for 10m", "--for is longer than nothing")
+				return usage("a2actl pause --for 10m", "--for must be more than 0")
 			}
 			p, err := ask(a, cmd.Context(), func(c *control.Client) (control.PauseState, error) { return c.Pause(cmd.Context(), d) })
 			if err != nil {
@@ -34,7 +34,7 @@ func newPauseCmd(a *app) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().DurationVar(&d, "for", 0, "resume by itself after this time")
+	cmd.Flags().DurationVar(&d, "for", 0, "resume by itself after this `TIME`")
 	return cmd
 }
 

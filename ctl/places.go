@@ -18,7 +18,7 @@ func newPathsCmd(a *app) *cobra.Command {
 		Example: "  a2actl paths",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, err := a.paths()
+			p, missing, err := a.files()
 			if err != nil {
 				return err
 			}
@@ -41,16 +41,21 @@ func newPathsCmd(a *app) *cobra.Command {
 				{"host socket", ours.HostSocket, theirs.HostSocket},
 				{"control socket", ours.ControlSocket, theirs.ControlSocket},
 			} {
+				if l.ours == "" {
+					l.ours = "nowhere"
+				}
 				row := []string{l.name, l.ours}
 				if up && l.ours != l.theirs {
 					row = append(row, "(daemon: "+l.theirs+")")
 				}
 				rows = append(rows, row)
 			}
-			if !up {
+			if missing != nil {
+				a.say("%s", missing)
+			} else if !up {
 				a.say("The daemon does not answer, so these are this shell's only.")
 			}
-			return a.print(strings.Join(columns(rows), "\n") + "\n")
+			return a.print(strings.Join(table(a.columns, nil, rows), "\n") + "\n")
 		},
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"os/user"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,18 +64,18 @@ it (stderr). NAME is the token's: a new one is minted, an existing one is never
 shown again, so its place is marked, unless --rotate replaces it.`,
 		Args: upTo(1, "at most one name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r.portGiven = cmd.Flags().Changed("port")
+			r.portGiven, r.grant.ends = cmd.Flags().Changed("port"), cmd.Flags().Changed("for")
 			return a.remoteConfig(cmd, r, strings.Join(args, ""))
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&r.client, "client", clientOMP, "who reads it: omp, claude-code or curl")
+	f.StringVar(&r.client, "client", clientOMP, "the `CLIENT` that reads it: omp, claude-code or curl")
 	f.StringVar(&r.ssh, "ssh", "", "how the other machine reaches this one by ssh, `[USER@]HOST`")
 	f.BoolVar(&r.local, "local", false, "for a client on this machine, without a tunnel")
-	f.StringVar(&r.host, "host", "", "a named omp session instead of the main one")
-	f.IntVar(&r.port, "port", farPort, "the tunnel's port on the other machine")
+	f.StringVar(&r.host, "host", "", "the `NAME` of an omp session, instead of the main one")
+	f.IntVar(&r.port, "port", farPort, "the tunnel's `PORT` on the other machine")
 	f.StringSliceVar(&r.grant.tools, "tools", nil, "a new token: only tools that match one of these `GLOBS`")
-	f.DurationVar(&r.grant.expire, "for", 0, "a new token: ends after this time")
+	f.DurationVar(&r.grant.expire, "for", 0, "a new token: ends after this `TIME`, such as 2h")
 	f.BoolVar(&r.rotate, "rotate", false, "replace the secret of an existing token")
 	f.BoolVar(&r.noToken, "no-token", false, "leave the token's place empty")
 	f.StringVar(&r.tokenEnv, "token-env", "", "the client reads the token from this `VARIABLE`")
@@ -99,7 +100,7 @@ func (a *app) remoteConfig(cmd *cobra.Command, r remoteConfig, name string) erro
 	}
 	at, status := a.address(cmd, paths)
 	target := r.url(at, status.URL)
-	snippet, err := r.snippet(serverName(r.ssh, r.host), target, bearer)
+	snippet, err := r.snippet(r.serverName(), target, bearer)
 	if err != nil {
 		return err
 	}
@@ -110,11 +111,40 @@ func (a *app) remoteConfig(cmd *cobra.Command, r remoteConfig, name string) erro
 	for _, line := range r.steps(at, target) {
 		a.say("%s", line)
 	}
-	if status.State == control.StateUnreachable {
-		a.say("The bridge does not run here yet: %s", a.startHint())
-	}
+	a.sayDoubts(r.host, status)
 	return nil
 }
+
+// sayDoubts is why what was printed may not work now.
+func (a *app) sayDoubts(host string, s control.Status) {
+	if s.State == control.StateUnreachable {
+		a.say("The bridge does not run here yet: %s", a.startHint())
+		return
+	}
+	for _, p := range s.Problems {
+		if p.ID == "config" && p.Level == control.Fail {
+			a.say("Nobody is let in now: this bridge's configuration is broken. See: a2actl status")
+			break
+		}
+	}
+	var names []string
+	for _, h := range s.Hosts {
+		if h.Name == host {
+			return
+		}
+		names = append(names, clean(h.Name))
+	}
+	switch {
+	case host == "":
+	case len(names) == 0:
+		a.say("No session %q is attached now; there is none at all.", clean(host))
+	default:
+		a.say("No session %q is attached now; there is: %s", clean(host), strings.Join(names, ", "))
+	}
+}
+
+// notYet are clients that people ask for.
+var notYet = []string{"codex", "cursor", "vscode", "inspector"}
 
 func (r remoteConfig) check(cmd *cobra.Command) error {
 	try := cmd.CommandPath() + " --help"
@@ -123,6 +153,8 @@ func (r remoteConfig) check(cmd *cobra.Command) error {
 		return usage(try, "--local is for this machine: it goes with neither --ssh nor --port")
 	case r.rotate && r.noToken || r.rotate && r.tokenEnv != "" || r.noToken && r.tokenEnv != "":
 		return usage(try, "only one of --rotate, --no-token and --token-env can be meant")
+	case slices.Contains(notYet, r.client):
+		return usage(try, "--client %s is not there yet; there are omp, claude-code and curl", r.client)
 	case r.client != clientOMP && r.client != clientClaude && r.client != clientCurl:
 		return usage(try, "--client is omp, claude-code or curl, not %q", r.client)
 	case r.port < 1 || r.port > 65535:
@@ -177,14 +209,17 @@ func (a *app) bearer(cmd *cobra.Command, r *remoteConfig, store *auth.Store, pat
 	switch {
 	case limited && (known || r.noToken || r.tokenEnv != ""):
 		return "", "", usage("a2actl print-remote-config OTHERNAME", "--tools and --for are for a new token; %q is not being made now", name)
-	case r.noToken:
-		return pastePlaceholder, "The token is left out.", nil
-	case r.tokenEnv != "":
-		talk := fmt.Sprintf("The client takes the token from $%s.", r.tokenEnv)
-		if !known {
-			talk += fmt.Sprintf(" There is no token %q yet: a2actl token create %s", name, name)
+	case r.noToken, r.tokenEnv != "":
+		bearer, talk := pastePlaceholder, "The token is left out."
+		if !r.noToken {
+			bearer, talk = "${"+r.tokenEnv+"}", fmt.Sprintf("The client takes the token from $%s.", r.tokenEnv)
 		}
-		return "${" + r.tokenEnv + "}", talk, nil
+		if !known {
+			talk += fmt.Sprintf(" There is no token %q yet: a2actl token create %s", clean(name), clean(name))
+		}
+		return bearer, talk, nil
+	case known && record.Expired(a.now()):
+		return "", "", a.endedFailure(name, record.Expires)
 	case known && !r.rotate:
 		if wait > record.Wait {
 			if err := store.SetWait(name, wait); err != nil {
@@ -192,7 +227,7 @@ func (a *app) bearer(cmd *cobra.Command, r *remoteConfig, store *auth.Store, pat
 			}
 		}
 		return pastePlaceholder, fmt.Sprintf("Token %q was made %s and cannot be shown again. Have it already? Put it in.\n"+
-			"Lost it? a2actl print-remote-config %s --rotate      (its current client stops working)", name, ago(a.now(), record.Created), name), nil
+			"Lost it? a2actl print-remote-config %s --rotate      (its current client stops working)", name, made(a.now(), record.Created), name), nil
 	case known:
 		secret, record, err := store.Rotate(name, 0)
 		if err != nil {
@@ -206,7 +241,7 @@ func (a *app) bearer(cmd *cobra.Command, r *remoteConfig, store *auth.Store, pat
 		a.tellDaemon(cmd.Context(), paths)
 		return secret.Reveal(), fmt.Sprintf("New secret for token %q (%s). It is shown this once; the old one stopped working now.", name, terms(record, a.now())), nil
 	case r.rotate:
-		return "", "", tokenFailure(fmt.Errorf("there is no token %q to rotate: %w", name, bridge.NotFound), name)
+		return "", "", a.tokenFailure(err, name)
 	}
 	r.grant.scopes, r.grant.role = []string{string(bridge.ScopeMCP)}, string(bridge.RolePeer)
 	o, err := r.grant.options(a, name)
@@ -219,7 +254,7 @@ func (a *app) bearer(cmd *cobra.Command, r *remoteConfig, store *auth.Store, pat
 	o.Wait = wait
 	secret, record, err := store.Create(o)
 	if err != nil {
-		return "", "", tokenFailure(err, name)
+		return "", "", a.tokenFailure(err, name)
 	}
 	return secret.Reveal(), fmt.Sprintf("New token %q (%s). It is shown this once.", name, terms(record, a.now())), nil
 }
@@ -256,17 +291,20 @@ func (r remoteConfig) steps(addr, target string) []string {
 	var file string
 	switch r.client {
 	case clientOMP:
-		file = "~/.omp/agent/mcp.json"
+		file = "~/.omp/agent/mcp.json on the other machine (chmod 600)"
+		if r.local { // that file here is the lent omp's own
+			file = "the mcp.json of the OTHER omp here (another user's ~/.omp/agent, or its PI_CODING_AGENT_DIR); " +
+				"in this omp's own file it would see its own tools"
+		}
 	case clientClaude:
-		file = "~/.claude.json"
+		file = "~/.claude.json on the other machine (chmod 600)"
+		if r.local {
+			file = "~/.claude.json here (chmod 600)"
+		}
 	case clientCurl:
 		return nil
 	}
-	where := "on the other machine"
-	if r.local {
-		where = "here"
-	}
-	steps := []string{fmt.Sprintf("Merge the JSON into %s %s (chmod 600).", file, where)}
+	steps := []string{"Merge the JSON into " + file + "."}
 	if strings.HasPrefix(target, "http://") && !r.local {
 		steps = append(steps, "Keep this running there:\n   "+tunnel(r.port, addr, r.destination()))
 	}
@@ -274,11 +312,13 @@ func (r remoteConfig) steps(addr, target string) []string {
 	if !r.local {
 		start += " there"
 	}
-	last := start + "."
-	if r.client == clientOMP {
-		last += fmt.Sprintf(" Its tools are named mcp__%s_….", strings.ReplaceAll(serverName(r.ssh, r.host), "-", "_"))
+	switch r.client {
+	case clientOMP:
+		start += fmt.Sprintf(". Its tools are named mcp__%s_….", strings.ReplaceAll(r.serverName(), "-", "_"))
+	case clientClaude:
+		start += fmt.Sprintf("; claude mcp list says that it is connected. Its tools are named mcp__%s__….", r.serverName())
 	}
-	steps = append(steps, last)
+	steps = append(steps, start)
 	for i := range steps {
 		steps[i] = fmt.Sprintf("%d. %s", i+1, steps[i])
 	}

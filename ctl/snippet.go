@@ -60,6 +60,14 @@ EOF
 // web1 and web2 would both become mcp__web_….
 var digitWords = []string{"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"}
 
+// serverName is the name that the snippet gives to this bridge.
+func (r remoteConfig) serverName() string {
+	if r.local {
+		return named("bridge", r.host)
+	}
+	return serverName(r.ssh, r.host)
+}
+
 // serverName is the name of this machine, or of one session on it, as clients
 // write it into their tools' names: lower-case letters and dashes only, and
 // different for different names.
@@ -73,10 +81,15 @@ func serverName(dest, session string) string {
 	if name == "" {
 		name = "bridge"
 	}
+	return named(name, session)
+}
+
+// named adds a session to the name of a machine.
+func named(machine, session string) string {
 	if s := onlyLetters(session); s != "" {
-		name += "-" + s
+		return machine + "-" + s
 	}
-	return name
+	return machine
 }
 
 func onlyLetters(s string) string {

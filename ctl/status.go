@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,14 +35,14 @@ with --check also 1: reachable, but something needs mending.`,
 			if a.json {
 				err = a.emit(s)
 			} else {
-				err = a.print(statusText(s, a.now()))
+				err = a.print(statusText(s, a.now(), a.columns))
 			}
 			switch {
 			case err != nil:
 				return err
 			case s.State == control.StateUnreachable:
 				return silent(exitUnreachable)
-			case check && len(s.Problems) > 0:
+			case check && needsMending(s):
 				return silent(exitFailed)
 			}
 			return nil
@@ -72,10 +73,15 @@ func (a *app) status(ctx context.Context) (control.Status, error) {
 	if s.Problems == nil {
 		s.Problems = []control.Problem{}
 	}
-	if len(s.Problems) > 0 && s.State == control.StateReady {
+	if needsMending(s) && s.State == control.StateReady {
 		s.State = control.StateDegraded
 	}
 	return s, nil
+}
+
+// needsMending reports whether there is more than notes.
+func needsMending(s control.Status) bool {
+	return slices.ContainsFunc(s.Problems, func(p control.Problem) bool { return p.Level != control.Note })
 }
 
 // disagreements are the problems that only this side can see.
@@ -111,11 +117,18 @@ func (a *app) unreachable(ctx context.Context, paths config.Paths, cause error) 
 		Catalogue: control.Catalogue{Skipped: []bridge.Skipped{}},
 	}
 	add := func(p control.Problem) { s.Problems = append(s.Problems, p) }
+	for _, p := range broken {
+		add(configProblem(paths.Config, p))
+	}
 	var gone *control.Unreachable
 	if errors.As(cause, &gone) {
-		add(control.Problem{ID: "daemon", Level: control.Fail, Text: "the daemon does not answer: " + reason(gone), Fix: a.startHint()})
+		add(control.Problem{ID: "daemon", Level: control.Fail, Text: goneText(gone), Fix: a.startHint()})
 	} else {
 		add(control.Problem{ID: "daemon", Level: control.Fail, Text: cause.Error(), Fix: a.restartHint()})
+	}
+	if len(broken) > 0 { // where it would listen is not known then
+		s.URL, s.HTTP.Addr = "", ""
+		return s
 	}
 	if holder, held := machine.PortHolder(cfg.HTTP.Addr()); held {
 		s.HTTP.HeldBy = &control.Holder{}
@@ -126,20 +139,26 @@ func (a *app) unreachable(ctx context.Context, paths config.Paths, cause error) 
 		s.HTTP.HeldBy.UID = &holder.UID
 		add(control.Problem{ID: "port", Level: control.Fail, Text: text, Fix: "stop it, or choose another http.port in " + paths.Config})
 	}
-	for _, p := range broken {
-		add(control.Problem{ID: "config", Level: control.Fail, Text: fmt.Sprintf("%s: %s", filepath.Base(paths.Config), p),
-			Fix: "edit " + paths.Config})
-	}
 	return s
 }
 
+// configProblem says what is wrong with a setting, and where to mend it.
+func configProblem(file string, p config.Problem) control.Problem {
+	out := control.Problem{ID: "config", Level: control.Fail, Text: p.String(), Fix: "mend " + p.From}
+	if p.From == "" {
+		out.Text, out.Fix = filepath.Base(file)+": "+p.String(), "mend "+file
+	}
+	return out
+}
+
 // statusText is the page for people.
-func statusText(s control.Status, now time.Time) string {
+func statusText(s control.Status, now time.Time, width int) string {
 	var b strings.Builder
-	b.WriteString(headline(s, now) + "\n")
+	b.WriteString(strings.Join(flow(width, "   ", headline(s, now)), "\n") + "\n")
+	inner := max(width-labelWidth, min(width, 1)) // no width stays none
 	if s.State != control.StateUnreachable {
-		writeSection(&b, "omp", hostLines(s, now))
-		writeSection(&b, "peers", peerLines(s, now))
+		writeSection(&b, "omp", hostLines(s, now, inner))
+		writeSection(&b, "peers", peerLines(s, now, inner))
 		writeSection(&b, "calls", callLines(s, now))
 	}
 	for _, p := range s.Problems {
@@ -155,33 +174,48 @@ func statusText(s control.Status, now time.Time) string {
 	return b.String()
 }
 
-func headline(s control.Status, now time.Time) string {
-	name := strings.TrimSpace("a2a-bridge " + clean(deref(s.Daemon.Version)))
-	state := s.State
+// headline is the first line in its parts.
+func headline(s control.Status, now time.Time) []string {
+	name := strings.TrimSpace("a2a-bridge " + shortVersion(deref(s.Daemon.Version)))
+	state, next := s.State, ""
 	switch {
+	case s.State == control.StateUnreachable && s.URL == "":
+		return []string{name, "not running"}
 	case s.State == control.StateUnreachable:
-		return fmt.Sprintf("%s   not running   %s", name, s.URL)
+		return []string{name, "not running", s.URL}
+	case s.State == control.StateStopping:
+		if n := s.Calls.Running; n == 1 {
+			state += ", 1 call finishes first"
+		} else if n > 1 {
+			state += fmt.Sprintf(", %d calls finish first", n)
+		}
+		return []string{name, state}
 	case s.State == control.StatePaused:
+		next = "(a2actl resume)"
 		if until := s.Daemon.PausedUntil; until != nil && until.Sub(now) < foreverAfter {
-			state = "paused for " + left(until.Sub(now))
+			state += ", " + left(until.Sub(now)) + " left"
 		}
 	case !s.HTTP.Listening:
 		state += ", no HTTP port"
 	}
 	if len(s.Hosts) == 0 {
-		return fmt.Sprintf("%s   %s, no omp session   %s", name, state, s.URL)
+		state += ", no omp session"
 	}
-	line := fmt.Sprintf("%s   %s   %s", name, state, s.URL)
-	if s.Daemon.StartedAt != nil {
-		line += "   up " + span(now.Sub(*s.Daemon.StartedAt))
+	parts := []string{name, state}
+	if next != "" {
+		parts = append(parts, next)
 	}
-	return line
+	parts = append(parts, s.URL)
+	if s.Daemon.StartedAt != nil && len(s.Hosts) > 0 {
+		parts = append(parts, "up "+span(now.Sub(*s.Daemon.StartedAt)))
+	}
+	return parts
 }
 
 // foreverAfter is from when on "paused until" means "until somebody resumes".
 const foreverAfter = 365 * 24 * time.Hour
 
-func hostLines(s control.Status, now time.Time) []string {
+func hostLines(s control.Status, now time.Time, width int) []string {
 	if len(s.Hosts) == 0 {
 		return noHostLines(s, now)
 	}
@@ -207,7 +241,7 @@ func hostLines(s control.Status, now time.Time) []string {
 		rows = append(rows, []string{clean(h.Name), role, strings.ReplaceAll(clean(h.State), "_", " "),
 			fmt.Sprintf("%d tools", h.Tools), "attached " + span(now.Sub(h.AttachedAt)), where, kind})
 	}
-	return columns(rows)
+	return table(width, nil, rows)
 }
 
 func noHostLines(s control.Status, now time.Time) []string {
@@ -234,7 +268,7 @@ func noHostLines(s control.Status, now time.Time) []string {
 	return []string{line, "fix: start omp, or wait for it in a script: a2actl wait --host --timeout 60s"}
 }
 
-func peerLines(s control.Status, now time.Time) []string {
+func peerLines(s control.Status, now time.Time, width int) []string {
 	if len(s.Peers) == 0 {
 		return []string{"none: nobody has a token. Make one with its config: a2actl print-remote-config laptop"}
 	}
@@ -256,7 +290,7 @@ func peerLines(s control.Status, now time.Time) []string {
 		}
 		rows = append(rows, []string{clean(p.Token), clean(deref(p.Client)), doing, clean(strings.Join(p.Tools, ",")), ends})
 	}
-	return columns(rows)
+	return table(width, nil, rows)
 }
 
 func callLines(s control.Status, now time.Time) []string {
@@ -291,7 +325,8 @@ func callLines(s control.Status, now time.Time) []string {
 }
 
 func approvalLines(c control.OpenCall, hosts []control.Host) []string {
-	line := fmt.Sprintf("%s  %s  %s  in omp %q", c.ID, clean(c.Peer), clean(c.Tool), clean(c.Host))
+	tool := strings.TrimSpace(clean(c.Tool) + " " + clean(c.Args))
+	line := fmt.Sprintf("%s  %s  %s  in omp %q", c.ID, clean(c.Peer), tool, clean(c.Host))
 	refuse := "refuse: a2actl calls cancel " + string(c.ID)
 	for _, h := range hosts {
 		switch {

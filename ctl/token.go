@@ -17,9 +17,9 @@ import (
 )
 
 func newTokenCmd(a *app) *cobra.Command {
-	return noun("token", "who may connect: create, list, show, rotate, revoke",
+	return listing("token", "who may connect: create, list, show, rotate, revoke",
 		"  a2actl token create laptop\n  a2actl token rotate laptop --overlap 24h",
-		newTokenCreateCmd(a), newTokenListCmd(a), newTokenShowCmd(a), newTokenRotateCmd(a), newTokenRevokeCmd(a))
+		newTokenListCmd(a), newTokenCreateCmd(a), newTokenShowCmd(a), newTokenRotateCmd(a), newTokenRevokeCmd(a))
 }
 
 // grant is what the flags of a new token say.
@@ -28,6 +28,7 @@ type grant struct {
 	scopes []string
 	role   string
 	expire time.Duration
+	ends   bool // expire was given
 }
 
 func (g *grant) options(a *app, name string) (auth.CreateOptions, error) {
@@ -37,8 +38,12 @@ func (g *grant) options(a *app, name string) (auth.CreateOptions, error) {
 	}
 	for _, s := range g.scopes {
 		scope := bridge.Scope(s)
-		if scope != bridge.ScopeMCP && scope != bridge.ScopeA2A {
-			return o, usage("a2actl token create "+name+" --scope mcp,a2a", "--scope is mcp, a2a or both, not %q", s)
+		switch scope {
+		case bridge.ScopeMCP:
+		case bridge.ScopeA2A:
+			return o, usage("a2actl token create "+name, "--scope a2a is not there yet: this version serves MCP only")
+		default:
+			return o, usage("a2actl token create "+name, "--scope is mcp, not %q", s)
 		}
 		o.Scopes = append(o.Scopes, scope)
 	}
@@ -48,8 +53,8 @@ func (g *grant) options(a *app, name string) (auth.CreateOptions, error) {
 		}
 	}
 	switch {
-	case g.expire < 0:
-		return o, usage("a2actl token create "+name+" --for 2h", "--for cannot be in the past")
+	case g.ends && g.expire <= 0:
+		return o, usage("a2actl token create "+name+" --for 2h", "--for must be more than 0")
 	case g.expire > 0:
 		o.Expires = a.now().Add(g.expire)
 	}
@@ -64,6 +69,7 @@ func newTokenCreateCmd(a *app) *cobra.Command {
 		Example: "  a2actl token create review-bot --tools read,grep --for 2h",
 		Args:    exactly(1, "one name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			g.ends = cmd.Flags().Changed("for")
 			o, err := g.options(a, args[0])
 			if err != nil {
 				return err
@@ -77,7 +83,7 @@ func newTokenCreateCmd(a *app) *cobra.Command {
 			}
 			secret, record, err := store.Create(o)
 			if err != nil {
-				return tokenFailure(err, args[0])
+				return a.tokenFailure(err, args[0])
 			}
 			a.tellDaemon(cmd.Context(), paths)
 			if a.json {
@@ -89,9 +95,9 @@ func newTokenCreateCmd(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringSliceVar(&g.tools, "tools", nil, "only tools that match one of these `GLOBS` (default: all)")
-	cmd.Flags().StringSliceVar(&g.scopes, "scope", []string{string(bridge.ScopeMCP)}, "what it opens: mcp, a2a")
-	cmd.Flags().StringVar(&g.role, "role", string(bridge.RolePeer), "peer or owner")
-	cmd.Flags().DurationVar(&g.expire, "for", 0, "ends after this time (default: never)")
+	cmd.Flags().StringSliceVar(&g.scopes, "scope", []string{string(bridge.ScopeMCP)}, "what it opens, a list of `SCOPES`: mcp")
+	cmd.Flags().StringVar(&g.role, "role", string(bridge.RolePeer), "the `ROLE` of its holder: peer or owner")
+	cmd.Flags().DurationVar(&g.expire, "for", 0, "ends after this `TIME`, such as 2h (default: never)")
 	return cmd
 }
 
@@ -101,8 +107,8 @@ func newTokenListCmd(a *app) *cobra.Command {
 		Short:   "all tokens, their terms and last use",
 		Example: "  a2actl token list",
 		Args:    exactly(0, "no arguments"),
-		RunE: func(*cobra.Command, []string) error {
-			store, _, err := a.tokens()
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			store, paths, err := a.tokens()
 			if err != nil {
 				return err
 			}
@@ -110,6 +116,7 @@ func newTokenListCmd(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			a.takeUses(cmd.Context(), store, paths)
 			if a.json {
 				docs := make([]tokenDoc, 0, len(records))
 				for _, r := range records {
@@ -120,11 +127,12 @@ func newTokenListCmd(a *app) *cobra.Command {
 			if len(records) == 0 {
 				return a.print("No tokens: nobody can connect yet. Make one with its config: a2actl print-remote-config laptop\n")
 			}
-			rows := [][]string{{"NAME", "TOOLS", "SCOPE", "LAST USED", "EXPIRES"}}
+			var rows [][]string
 			for _, r := range records {
 				rows = append(rows, []string{clean(r.Name), toolsOf(r), scopesOf(r), lastUse(store, r, a.now()), expiry(r, a.now())})
 			}
-			return a.print(strings.Join(columns(rows), "\n") + "\n")
+			header := []string{"NAME", "TOOLS", "SCOPE", "LAST USED", "EXPIRES"}
+			return a.print(strings.Join(table(a.columns, header, rows), "\n") + "\n")
 		},
 	}
 }
@@ -135,15 +143,16 @@ func newTokenShowCmd(a *app) *cobra.Command {
 		Short:   "the terms of one token; the secret itself cannot be shown again",
 		Example: "  a2actl token show laptop",
 		Args:    exactly(1, "one name"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			store, _, err := a.tokens()
+		RunE: func(cmd *cobra.Command, args []string) error {
+			store, paths, err := a.tokens()
 			if err != nil {
 				return err
 			}
 			r, err := store.Get(args[0])
 			if err != nil {
-				return tokenFailure(err, args[0])
+				return a.tokenFailure(err, args[0])
 			}
+			a.takeUses(cmd.Context(), store, paths)
 			if a.json {
 				return a.emit(describe(store, r))
 			}
@@ -180,10 +189,11 @@ func newTokenRotateCmd(a *app) *cobra.Command {
 			if name, err = a.onlyName(store, name, "a2actl token rotate"); err != nil {
 				return err
 			}
+			a.takeUses(cmd.Context(), store, paths)
 			used, client := store.Used(name)
 			secret, record, err := store.Rotate(name, overlap)
 			if err != nil {
-				return tokenFailure(err, name)
+				return a.tokenFailure(err, name)
 			}
 			a.tellDaemon(cmd.Context(), paths)
 			if a.json {
@@ -196,7 +206,7 @@ func newTokenRotateCmd(a *app) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().DurationVar(&overlap, "overlap", 0, "how long the old secret keeps working")
+	cmd.Flags().DurationVar(&overlap, "overlap", 0, "how much `TIME` the old secret keeps working")
 	return cmd
 }
 
@@ -232,7 +242,7 @@ func newTokenRevokeCmd(a *app) *cobra.Command {
 				return err
 			}
 			if err := store.Revoke(args[0]); err != nil {
-				return tokenFailure(err, args[0])
+				return a.tokenFailure(err, args[0])
 			}
 			a.tellDaemon(cmd.Context(), paths)
 			if a.json {
@@ -246,7 +256,7 @@ func newTokenRevokeCmd(a *app) *cobra.Command {
 
 // tokens opens the token file, with the daemon up or down.
 func (a *app) tokens() (*auth.Store, config.Paths, error) {
-	p, err := a.paths()
+	p, _, err := a.files()
 	if err != nil {
 		return nil, p, err
 	}
@@ -316,12 +326,35 @@ func (a *app) checkGlobs(ctx context.Context, p config.Paths, globs []string) er
 	return nil
 }
 
-func tokenFailure(err error, name string) error {
+func (a *app) tokenFailure(err error, name string) error {
+	var ended *auth.EndedError
 	switch {
+	case errors.As(err, &ended):
+		return a.endedFailure(name, ended.At)
 	case errors.Is(err, bridge.NotFound):
 		return withTry(err, "a2actl token list")
 	case errors.Is(err, bridge.Conflict):
 		return withTry(err, "a2actl token rotate "+name)
 	}
 	return err
+}
+
+// endedFailure is for a token that a new secret would not bring back.
+func (a *app) endedFailure(name string, at time.Time) error {
+	return &failure{err: fmt.Errorf("%q ended %s; a new secret would not work", name, made(a.now(), at)), code: exitRefused,
+		try: fmt.Sprintf("a2actl token revoke %s, then a2actl token create %s", name, name)}
+}
+
+// takeUses adds what a running daemon knows of last uses: it writes them down
+// now and then only.
+func (a *app) takeUses(ctx context.Context, store *auth.Store, p config.Paths) {
+	s, err := control.NewClient(p.ControlSocket).Status(ctx)
+	if err != nil {
+		return // the file says what it can
+	}
+	for _, peer := range s.Peers {
+		if peer.LastSeenAt != nil {
+			store.Learn(peer.Token, *peer.LastSeenAt, bridge.Client{Name: deref(peer.Client), Version: deref(peer.ClientVersion)})
+		}
+	}
 }

@@ -111,6 +111,21 @@ func cutRunes(s string, most int) string {
 // a name leaves the known one.
 func (s *Store) Seen(token string, c bridge.Client) { s.use.seen(token, s.now(), c) }
 
+// Learn takes over a use that another process saw of the token of a name, if
+// it is later than what is known. It is not written down: that is for the
+// process that saw it.
+func (s *Store) Learn(name string, at time.Time, c bridge.Client) {
+	r, err := s.Get(name)
+	if err != nil {
+		return
+	}
+	s.use.mu.Lock()
+	defer s.use.mu.Unlock()
+	if e := s.use.file.Tokens[r.ID]; e == nil || at.After(e.At) {
+		s.use.file.Tokens[r.ID] = &lastUse{At: at, Client: c}
+	}
+}
+
 // Used returns when a token was used last, and by which client; zero when it
 // never was or its name is unknown.
 func (s *Store) Used(name string) (time.Time, bridge.Client) {
