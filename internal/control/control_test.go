@@ -186,7 +186,7 @@ func TestTheKeysOfTheStatusDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := strings.Fields(`
-		calls.awaiting_approval calls.open.deadline calls.open.host calls.open.id calls.open.peer calls.open.since calls.open.state calls.open.tool
+		calls.awaiting_approval calls.open.args calls.open.deadline calls.open.host calls.open.id calls.open.peer calls.open.since calls.open.state calls.open.tool
 		calls.queued calls.running calls.today.cancelled calls.today.done calls.today.error calls.today.expired calls.today.refused calls.today.unknown
 		catalogue.hidden catalogue.skipped.name catalogue.skipped.why catalogue.stale catalogue.tools checked_at
 		daemon.activation daemon.idle_exit_at daemon.last_stop.at daemon.last_stop.reason daemon.paused_until daemon.pid daemon.running daemon.started_at daemon.version
