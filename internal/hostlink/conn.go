@@ -74,6 +74,7 @@ type Conn struct {
 	born    time.Time
 	heard   atomic.Int64 // since born
 	pinging atomic.Bool  // a ping of ours is unanswered
+	waiting atomic.Int32 // answers to pings and to what we do not know that have not left
 	work    sync.WaitGroup
 
 	mu       sync.Mutex

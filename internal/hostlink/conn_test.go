@@ -250,6 +250,21 @@ func TestSixteenUnreadableLinesEndTheLink(t *testing.T) {
 	}
 }
 
+func TestASideThatAsksAndReadsNothingIsCutOff(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"ping", "dance"} {
+		a, b := net.Pipe() // it holds nothing: no answer can leave
+		_, ended := runConn(t, a, handler{})
+		peer := raw(t, b)
+		for id := range 1024 + 16 {
+			peer.send(fmt.Sprintf(`{"id":%d,"method":%q}`, id+1, method))
+		}
+		if err := <-ended; !errors.Is(err, hostlink.ErrFaults) {
+			t.Errorf("%s: Run = %v, want ErrFaults", method, err)
+		}
+	}
+}
+
 func TestManyRequestsAtOnceGetTheirOwnAnswers(t *testing.T) {
 	t.Parallel()
 	slow := make(chan struct{})

@@ -42,7 +42,9 @@ func (r *Incoming) answer(result json.RawMessage, e *Error) error {
 		return nil
 	}
 	r.conn.mu.Lock()
-	delete(r.conn.incoming, r.ID)
+	if r.conn.incoming[r.ID] == r { // a ping may bear the id of a call
+		delete(r.conn.incoming, r.ID)
+	}
 	r.conn.mu.Unlock()
 	if e == nil {
 		body, err := payload(result)
@@ -79,19 +81,26 @@ func (c *Conn) asked(f frame) error {
 		r.Method, r.Params = f.method, f.body
 		c.work.Go(func() { c.serve(rctx, r, c.handler.Request) })
 	case MethodPing:
-		c.refuse(f.id, func(r *Incoming) error { return r.Reply(nil) })
+		return c.atOnce(f.id, nil)
 	default:
 		c.unknown(f.method)
-		c.refuse(f.id, func(r *Incoming) error {
-			return r.answer(nil, &Error{Kind: KindUnknownMethod, Executed: bridge.ExecutedNo, Message: "unknown method " + f.method})
-		})
+		return c.atOnce(f.id, &Error{Kind: KindUnknownMethod, Executed: bridge.ExecutedNo, Message: "unknown method " + f.method})
 	}
 	return nil
 }
 
-// refuse answers at once, off the read loop.
-func (c *Conn) refuse(id int64, answer func(*Incoming) error) {
-	c.work.Go(func() { _ = answer(&Incoming{ID: id, conn: c}) }) // the link's end shows in Run
+// atOnce answers without a handler, off the read loop. These are counted apart
+// from the requests in work, which must not keep a ping from its answer.
+func (c *Conn) atOnce(id int64, e *Error) error {
+	if c.waiting.Add(1) > maxIncoming {
+		c.waiting.Add(-1)
+		return errTooMany
+	}
+	c.work.Go(func() {
+		defer c.waiting.Add(-1)
+		_ = (&Incoming{ID: id, conn: c}).answer(nil, e) // the link's end shows in Run
+	})
+	return nil
 }
 
 // resume takes a request that the other side has counted as id on this link
@@ -105,6 +114,8 @@ func (c *Conn) resume(id int64, work func(context.Context, *Incoming) (json.RawM
 	return nil
 }
 
+var errTooMany = fmt.Errorf("more than %d requests at once", maxIncoming)
+
 // take registers a request of the other side.
 func (c *Conn) take(id int64) (*Incoming, context.Context, error) {
 	c.mu.Lock()
@@ -113,7 +124,7 @@ func (c *Conn) take(id int64) (*Incoming, context.Context, error) {
 		return nil, nil, errors.New("the id of a request is in use")
 	}
 	if len(c.incoming) >= maxIncoming {
-		return nil, nil, fmt.Errorf("more than %d requests at once", maxIncoming)
+		return nil, nil, errTooMany
 	}
 	ctx, cancel := context.WithCancelCause(c.link)
 	r := &Incoming{ID: id, conn: c, cancel: cancel}
