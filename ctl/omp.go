@@ -77,10 +77,10 @@ func newOMPInstallCmd(a *app) *cobra.Command {
 				a.say("%s is a link to somebody's own copy, and is left as it is.", e.dir)
 				return nil
 			case !changed:
-				a.say("The extension %s is installed already: %s", contrib.Version(), e.dir)
+				a.say("The extension %s is installed already: %s", shortVersion(contrib.Version()), e.dir)
 				return nil
 			}
-			a.say("Installed the extension %s: %s", contrib.Version(), e.dir)
+			a.say("Installed the extension %s: %s", shortVersion(contrib.Version()), e.dir)
 			a.say("Start omp, or restart a running one: it loads extensions at start. Proof: a2actl omp status")
 			return nil
 		},
@@ -160,7 +160,7 @@ extension's hello on a socket of its own. Exit code 0 only if that came.`,
 				}
 				loads := err == nil
 				if r.Loads = &loads; loads {
-					r.Text = fmt.Sprintf("omp %s at %s loads the extension %s: it said hello", clean(hello.Version), *r.OMP, clean(hello.Extension))
+					r.Text = fmt.Sprintf("omp %s at %s loads the extension %s: it said hello", clean(hello.Version), *r.OMP, shortVersion(hello.Extension))
 				} else if errors.Is(err, errNoModel) {
 					r.Text, r.Fix = clean(err.Error()), "start omp once and log in"
 				} else {
@@ -214,7 +214,7 @@ func (a *app) ompReport(ctx context.Context, e extension) (ompReport, error) {
 	case !got.Present:
 		out.Text, out.Fix = "the extension is not installed in "+e.agentDir, "a2actl omp install"
 	case got.Same || got.Linked:
-		out.Text, out.Current = fmt.Sprintf("omp %s at %s, extension %s installed", deref(out.OMPVersion), *out.OMP, clean(got.Version)), true
+		out.Text, out.Current = fmt.Sprintf("omp %s at %s, extension %s installed", deref(out.OMPVersion), *out.OMP, shortVersion(got.Version)), true
 	default:
 		out.Text, out.Fix = fmt.Sprintf("the installed extension (%s) is not the one of this a2actl (%s)", clean(got.Version), contrib.Version()), "a2actl omp install"
 	}
