@@ -41,6 +41,13 @@ func StartFakeModel(t testing.TB, script ...ModelStep) *FakeModel {
 	return m
 }
 
+// Add lets the script go on.
+func (m *FakeModel) Add(steps ...ModelStep) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.script = append(m.script, steps...)
+}
+
 // Requests returns the bodies of the requests so far.
 func (m *FakeModel) Requests() []json.RawMessage {
 	m.mu.Lock()
