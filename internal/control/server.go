@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -115,7 +116,7 @@ func NewServer(c Config) http.Handler {
 		if p.ForMS < 0 {
 			return nil, &Error{Kind: bridge.BadArguments, Message: "a pause cannot be shorter than nothing"}
 		}
-		return c.Pause.Pause(time.Duration(p.ForMS) * time.Millisecond)
+		return c.Pause.Pause(time.Duration(min(p.ForMS, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond)
 	})
 	handle("POST /v1/resume", func(*http.Request) (any, error) { return c.Pause.Resume() })
 	mux.Handle("GET /metrics", c.Metrics)

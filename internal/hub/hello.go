@@ -133,7 +133,7 @@ func (h *Hub) attach(l *link, hello hostlink.Hello, pidSeen bool) (hostlink.Welc
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.stopping {
-		return hostlink.Welcome{}, conflict()
+		return hostlink.Welcome{}, &hostlink.Error{Kind: hostlink.KindFault, Message: "the daemon is stopping; dial again", Executed: bridge.ExecutedNo}
 	}
 	now := h.now()
 	ho := h.byInstance(hello.Instance)
