@@ -151,33 +151,41 @@ func TestARestartLosesNoRequest(t *testing.T) {
 	t.Parallel()
 	m := newManager(t)
 	cmd := m.start(t, "")
-	const clients, lives = 4, 4
+	const clients, lives = 4, 8 // of each kind
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var g sync.WaitGroup
 	var mu sync.Mutex
 	answers := 0
-	for range clients {
-		g.Go(func() {
-			// A connection for each request: a kept one may always be closed by the other side.
-			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
-			for ctx.Err() == nil {
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+m.addr+"/healthz", nil)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				resp, err := client.Do(req)
-				if err != nil {
-					t.Errorf("a request was lost: %v", err)
-					return
-				}
+	// A connection for each request: a kept one may always be closed by the other side.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	asked := control.NewClient(filepath.Join(m.home, "run/a2a-bridge/control.sock"))
+	for door, ask := range map[string]func() error{
+		"http": func() error {
+			resp, err := client.Get("http://" + m.addr + "/healthz")
+			if err == nil {
 				_ = resp.Body.Close()
-				mu.Lock()
-				answers++
-				mu.Unlock()
 			}
-		})
+			return err
+		},
+		"control": func() error {
+			_, err := asked.Paths(t.Context())
+			return err
+		},
+	} {
+		for range clients {
+			g.Go(func() {
+				for ctx.Err() == nil {
+					if err := ask(); err != nil {
+						t.Errorf("a request was lost at the door %s: %v", door, err)
+						return
+					}
+					mu.Lock()
+					answers++
+					mu.Unlock()
+				}
+			})
+		}
 	}
 	for range lives {
 		mu.Lock()

@@ -45,7 +45,11 @@ func (d *daemon) run(ctx context.Context) error {
 		})
 	}
 	for _, l := range d.listeners.Control {
-		g.Go(func() error { return serve(d.control, &localsock.SameUserListener{Listener: l, Refused: d.foreign}) })
+		d.controlling.Add(1)
+		g.Go(func() error {
+			defer d.controlling.Done()
+			return serve(d.control, &localsock.SameUserListener{Listener: l, Refused: d.foreign})
+		})
 	}
 	for _, l := range d.listeners.Host {
 		g.Go(func() error {
@@ -90,11 +94,7 @@ func (d *daemon) run(ctx context.Context) error {
 func (d *daemon) drain(ctx context.Context) {
 	d.notify(localsock.Stopping())
 	d.stopping.Store(true)
-	for _, l := range slices.Concat(d.listeners.HTTP, d.listeners.Host) {
-		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-			d.log.Warn("a listener did not close", "err", err)
-		}
-	}
+	d.unlisten(slices.Concat(d.listeners.HTTP, d.listeners.Host))
 	d.serving.Wait()
 	d.front.EndStreams()
 	d.hub.Refuse()
@@ -104,6 +104,13 @@ func (d *daemon) drain(ctx context.Context) {
 	rest, cancelRest := context.WithTimeout(ctx, closeTime)
 	defer cancelRest()
 	d.hub.Stop(rest) // what is open now hears that the bridge restarted
+
+	d.unlisten(d.listeners.Control) // until now, status was to be had
+	d.controlling.Wait()
+	asked, cancelAsked := context.WithTimeout(ctx, closeTime)
+	defer cancelAsked()
+	d.controls.settle(asked)
+
 	last, cancelLast := context.WithTimeout(ctx, closeTime)
 	defer cancelLast()
 	for _, s := range []*http.Server{d.http, d.control} {
@@ -145,6 +152,14 @@ func (d *daemon) awaitAnswers(ctx context.Context) {
 		}
 	}()
 	d.conns.settle(ctx)
+}
+
+func (d *daemon) unlisten(listeners []net.Listener) {
+	for _, l := range listeners {
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			d.log.Warn("a listener did not close", "err", err)
+		}
+	}
 }
 
 func serve(s *http.Server, l net.Listener) error {

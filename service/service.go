@@ -64,16 +64,18 @@ type daemon struct {
 	front     *mcpfront.Front
 	http      *http.Server
 	control   *http.Server
-	conns     *connections
+	conns     *connections // of http
+	controls  *connections
 
-	lastStop *control.Stop
-	findings []control.Problem // of the start, they stay
-	stopping atomic.Bool
-	serving  sync.WaitGroup // the Serve loops of http
-	idle     idleClock
-	refused  atomic.Pointer[[]config.Problem] // why the last reload changed nothing
-	cuts     sync.Map                         // token id → when its streams were ended last
-	reloads  sync.Mutex                       // one at a time
+	lastStop    *control.Stop
+	findings    []control.Problem // of the start, they stay
+	stopping    atomic.Bool
+	serving     sync.WaitGroup // the Serve loops of http
+	controlling sync.WaitGroup // and of control
+	idle        idleClock
+	refused     atomic.Pointer[[]config.Problem] // why the last reload changed nothing
+	cuts        sync.Map                         // token id → when its streams were ended last
+	reloads     sync.Mutex                       // one at a time
 }
 
 // Run builds a daemon, tells systemd and c.Ready when it listens, and returns
@@ -154,7 +156,9 @@ func (d *daemon) build() error {
 	d.http = newServer(&edge{live: &d.live, state: d.health, mcp: d.tokens.Middleware(mcpScope, admitted(d.front))}, d.log)
 	d.http.ConnState = d.conns.track
 	d.http.ConnContext = d.front.ConnContext
+	d.controls = newConnections()
 	d.control = newServer(d.controlHandler(), d.log)
+	d.control.ConnState = d.controls.track
 	return nil
 }
 
