@@ -3,7 +3,8 @@
 // they survive a logout, which omp would start, and whether a directory is on
 // a network file system.
 //
-// It only looks, it changes nothing, and it never guesses: what cannot be
-// known here (on another system, or without permission) is unknown. Programs
-// are run with a time limit and bounded output. There is no state.
+// It only looks, except for Manage, which passes a command to the user's
+// service manager. It never guesses: what cannot be known here (on another
+// system, or without permission) is unknown. Programs are run with a time
+// limit and bounded output. There is no state.
 package machine

@@ -3,7 +3,6 @@ package machine
 // Parts that depend on nothing of this machine.
 var (
 	LingerIn   = lingerIn
-	UnitFile   = unitFile
 	ParseUnits = parseUnits
 	Run        = run
 	Printable  = printable

@@ -150,13 +150,26 @@ LoadState=loaded
 ActiveState=active
 SubState=listening
 UnitFileState=static
+FragmentPath=/usr/lib/systemd/user/dbus.socket
+Listen=/run/user/1000/bus (Stream)
+Listen=127.0.0.1:7717 (Stream)
+NeedDaemonReload=yes
+
+ExecMainStatus=217
+MainPID=0
+Id=a2a-bridge.service
+ActiveState=activating
+SubState=auto-restart
+Result=exit-code
 `
 
 func TestUnitsAreReadFromSystemctl(t *testing.T) {
 	t.Parallel()
 	want := []machine.Unit{
 		{Name: "a2a-bridge.socket", Load: "not-found", Active: "inactive", Sub: "dead", Result: "success"},
-		{Name: "dbus.socket", Load: "loaded", Active: "active", Sub: "listening", Enabled: "static", Result: "success"},
+		{Name: "dbus.socket", Load: "loaded", Active: "active", Sub: "listening", Enabled: "static", Result: "success",
+			File: "/usr/lib/systemd/user/dbus.socket", Listen: []string{"/run/user/1000/bus", "127.0.0.1:7717"}, Reload: true},
+		{Name: "a2a-bridge.service", Active: "activating", Sub: "auto-restart", Result: "exit-code", MainStatus: 217},
 	}
 	got := machine.ParseUnits(shown)
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -184,6 +197,19 @@ func TestServiceManagerThatIsNotThereIsToldWithItsReason(t *testing.T) {
 	}
 }
 
+func TestWhatTheManagerRefusesIsSaid(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	program(t, filepath.Join(dir, "systemctl"), `echo "$@" >`+dir+`/told; echo "Failed to start it." >&2; exit 1`)
+	err := machine.Manage(t.Context(), environment(map[string]string{"PATH": dir}), "start", "one.socket")
+	if err == nil || err.Error() != "systemctl: Failed to start it." {
+		t.Errorf("Manage = %v", err)
+	}
+	if told, err := os.ReadFile(filepath.Join(dir, "told")); err != nil || string(told) != "--user --no-pager --quiet start one.socket\n" {
+		t.Errorf("systemctl was called with %q, %v", told, err)
+	}
+}
+
 func TestAnswerAboutOtherUnitsIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -197,14 +223,22 @@ func TestAnswerAboutOtherUnitsIsNotBelieved(t *testing.T) {
 	}
 }
 
+// unitFile is the one that counts.
+func unitFile(unit string, env func(string) string) string {
+	if files := machine.UnitFiles(unit, env); len(files) > 0 {
+		return files[0]
+	}
+	return ""
+}
+
 func TestUnitFilesOfTheUserComeFirstAndMaskedOnesDoNotCount(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	config, data := filepath.Join(home, ".config/systemd/user"), filepath.Join(home, ".local/share/systemd/user")
 	env := environment(map[string]string{"HOME": home})
 	const unit = "a2a-bridge-test-of-machine.socket"
-	if got := machine.UnitFile(unit, env); got != "" {
-		t.Errorf("UnitFile = %s", got)
+	if got := unitFile(unit, env); got != "" {
+		t.Errorf("UnitFiles = %s", got)
 	}
 	for _, dir := range []string{data, config} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -213,8 +247,8 @@ func TestUnitFilesOfTheUserComeFirstAndMaskedOnesDoNotCount(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, unit), []byte("[Unit]\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := machine.UnitFile(unit, env); got != filepath.Join(dir, unit) {
-			t.Errorf("UnitFile = %s, want the one in %s", got, dir)
+		if got := unitFile(unit, env); got != filepath.Join(dir, unit) {
+			t.Errorf("UnitFiles = %s, want the one in %s", got, dir)
 		}
 	}
 	if err := os.RemoveAll(data); err != nil {
@@ -223,11 +257,11 @@ func TestUnitFilesOfTheUserComeFirstAndMaskedOnesDoNotCount(t *testing.T) {
 	if err := errors.Join(os.Remove(filepath.Join(config, unit)), os.Symlink("/dev/null", filepath.Join(config, unit))); err != nil {
 		t.Fatal(err)
 	}
-	if got := machine.UnitFile(unit, env); got != "" {
+	if got := unitFile(unit, env); got != "" {
 		t.Errorf("a masked unit is found as %s", got)
 	}
 	env = environment(map[string]string{"HOME": home, "XDG_CONFIG_HOME": filepath.Join(home, "elsewhere")})
-	if got := machine.UnitFile(unit, env); got != "" {
+	if got := unitFile(unit, env); got != "" {
 		t.Errorf("XDG_CONFIG_HOME is not followed: %s", got)
 	}
 }

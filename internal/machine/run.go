@@ -34,10 +34,15 @@ func (l *limited) Write(p []byte) (int, error) {
 
 func (l *limited) String() string { return l.kept.String() }
 
-// run runs a program, with all its children, for runLimit at most, and
-// returns what it says on stdout.
+// run runs a program for runLimit at most.
 func run(ctx context.Context, env []string, program string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, runLimit, fmt.Errorf("no answer in %s", runLimit))
+	return runFor(ctx, runLimit, env, program, args...)
+}
+
+// runFor runs a program, with all its children, for this time at most, and
+// returns what it says on stdout.
+func runFor(ctx context.Context, limit time.Duration, env []string, program string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer in %s", limit))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	var out, errOut limited

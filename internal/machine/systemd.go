@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Answer is yes, no, or unknown.
@@ -44,17 +45,20 @@ func lingerIn(booted, dir, user string) Answer {
 	return Unknown
 }
 
+// Booted reports whether systemd runs this machine.
+func Booted() bool {
+	_, err := os.Stat(booted)
+	return err == nil
+}
+
 // UnitInstalled reports whether systemd runs this machine and a user unit of
 // this name is among the files that it reads.
 func UnitInstalled(unit string, env func(string) string) bool {
-	if _, err := os.Stat(booted); err != nil {
-		return false
-	}
-	return unitFile(unit, env) != ""
+	return Booted() && len(UnitFiles(unit, env)) > 0
 }
 
-// unitFile returns the file of a user unit, or "".
-func unitFile(unit string, env func(string) string) string {
+// UnitFiles returns the files of a user unit; the first one counts.
+func UnitFiles(unit string, env func(string) string) []string {
 	var dirs []string
 	for _, base := range []struct{ variable, fallback string }{{"XDG_CONFIG_HOME", ".config"}, {"XDG_DATA_HOME", ".local/share"}} {
 		switch dir, home := env(base.variable), env("HOME"); {
@@ -65,13 +69,14 @@ func unitFile(unit string, env func(string) string) string {
 		}
 	}
 	dirs = append(dirs, "/etc/systemd/user", "/run/systemd/user", "/usr/local/lib/systemd/user", "/usr/lib/systemd/user", "/lib/systemd/user")
+	var found []string
 	for _, dir := range dirs {
 		path := filepath.Join(dir, unit)
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() { // a masked one is a link to /dev/null
-			return path
+			found = append(found, path)
 		}
 	}
-	return ""
+	return found
 }
 
 // Unit is how a unit of the user's service manager is.
@@ -82,6 +87,12 @@ type Unit struct {
 	Sub     string // listening, running, dead, …
 	Enabled string // enabled, disabled, static, …; empty when there is no file
 	Result  string // success, or why it failed
+
+	File       string   // that it was read from
+	Listen     []string // addresses and paths of a socket
+	Reload     bool     // its files have changed since they were read
+	MainPID    int      // of a service that runs
+	MainStatus int      // how its process ended last
 }
 
 // Found reports whether there is such a unit at all.
@@ -90,12 +101,7 @@ func (u Unit) Found() bool { return u.Load != "" && u.Load != "not-found" }
 // Units asks the user's service manager about units, in this order. An error
 // means that there is none to ask, and says why.
 func Units(ctx context.Context, env func(string) string, names ...string) ([]Unit, error) {
-	program, ok := lookPath("systemctl", append(filepath.SplitList(env("PATH")), "/usr/bin", "/bin"))
-	if !ok {
-		return nil, errors.New("there is no systemctl here")
-	}
-	args := append([]string{"--user", "--no-pager", "show", "--property=Id,LoadState,ActiveState,SubState,UnitFileState,Result", "--"}, names...)
-	out, err := run(ctx, managerEnv(env), program, args...)
+	out, err := systemctl(ctx, runLimit, env, append([]string{"show", "--property=" + unitProperties, "--"}, names...)...)
 	if err != nil {
 		return nil, fmt.Errorf("the user's service manager cannot be asked: %w", err)
 	}
@@ -104,6 +110,27 @@ func Units(ctx context.Context, env func(string) string, names ...string) ([]Uni
 		return nil, fmt.Errorf("systemctl answered about %d units instead of %d", len(units), len(names))
 	}
 	return units, nil
+}
+
+const unitProperties = "Id,LoadState,ActiveState,SubState,UnitFileState,Result,FragmentPath,Listen,NeedDaemonReload,MainPID,ExecMainStatus"
+
+// manageLimit bounds a change of units: a stop waits up to 15 s for the
+// service, and a start as long as that again on a busy machine.
+const manageLimit = 45 * time.Second
+
+// Manage tells the user's service manager to do something, and waits until it
+// is done. It is the one function here that changes anything.
+func Manage(ctx context.Context, env func(string) string, args ...string) error {
+	_, err := systemctl(ctx, manageLimit, env, append([]string{"--quiet"}, args...)...)
+	return err
+}
+
+func systemctl(ctx context.Context, limit time.Duration, env func(string) string, args ...string) (string, error) {
+	program, ok := lookPath("systemctl", append(filepath.SplitList(env("PATH")), "/usr/bin", "/bin"))
+	if !ok {
+		return "", errors.New("there is no systemctl here")
+	}
+	return runFor(ctx, limit, managerEnv(env), program, append([]string{"--user", "--no-pager"}, args...)...)
 }
 
 // managerEnv is what systemctl needs to find the manager, also in a shell
@@ -142,6 +169,17 @@ func parseUnits(out string) []Unit {
 				u.Enabled = value
 			case "Result":
 				u.Result = value
+			case "FragmentPath":
+				u.File = value
+			case "Listen": // one line each: 127.0.0.1:7717 (Stream)
+				address, _, _ := strings.Cut(value, " (")
+				u.Listen = append(u.Listen, address)
+			case "NeedDaemonReload":
+				u.Reload = value == "yes"
+			case "MainPID":
+				u.MainPID, _ = strconv.Atoi(value)
+			case "ExecMainStatus":
+				u.MainStatus, _ = strconv.Atoi(value)
 			}
 		}
 		if u.Name != "" {
