@@ -102,10 +102,10 @@ agents use the tools of the omp session that is running now.`,
 			root.AddCommand(c)
 		}
 	}
-	add(groupStart, newStatusCmd(a), newDemoCmd(a))
+	add(groupStart, newSetupCmd(a), newStatusCmd(a), newDemoCmd(a))
 	add(groupConnect, newRemoteConfigCmd(a), newTokenCmd(a))
 	add(groupWatch, newCallsCmd(a), newHostCmd(a), newPauseCmd(a), newResumeCmd(a), newWaitCmd(a))
-	add(groupManage, newOMPCmd(a), newAttachCmd(a), newPathsCmd(a), newMetricsCmd(a), newVersionCmd(a))
+	add(groupManage, newOMPCmd(a), newServiceCmd(a), newAttachCmd(a), newPathsCmd(a), newMetricsCmd(a), newVersionCmd(a))
 	root.SetCompletionCommandGroupID(groupManage)
 	root.SetHelpCommandGroupID(groupManage)
 	root.InitDefaultCompletionCmd()

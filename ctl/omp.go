@@ -41,6 +41,29 @@ func (a *app) extensionOf() (extension, error) {
 	return extension{agentDir: dir, dir: filepath.Join(dir, "extensions", "a2a-bridge")}, nil
 }
 
+// before is what was in the place of the extension.
+type before struct{ contrib.Installed }
+
+// differs reports whether an installation changes anything.
+func (b before) differs() bool { return !b.Same && !b.Linked }
+
+// look tells what is there; what is not ours is an error.
+func (e extension) look() (before, error) {
+	there, err := contrib.Look(e.dir)
+	return before{there}, e.foreign(err)
+}
+
+func (e extension) install() (before, error) {
+	there, err := e.look()
+	if err != nil {
+		return there, err
+	}
+	if err := contrib.Install(e.dir); err != nil {
+		return there, e.foreign(fmt.Errorf("install the extension: %w", err))
+	}
+	return there, nil
+}
+
 // foreign puts a directory that is not ours into words.
 func (e extension) foreign(err error) error {
 	if errors.Is(err, contrib.ErrForeign) {
@@ -61,14 +84,11 @@ func newOMPInstallCmd(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			before, err := contrib.Look(e.dir)
+			before, err := e.install()
 			if err != nil {
-				return e.foreign(err)
+				return err
 			}
-			if err := contrib.Install(e.dir); err != nil {
-				return e.foreign(fmt.Errorf("install the extension: %w", err))
-			}
-			changed := !before.Same && !before.Linked
+			changed := before.differs()
 			if a.json {
 				return a.emit(map[string]any{"path": e.dir, "version": contrib.Version(), "changed": changed})
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/a2a-bridge/a2a-bridge/internal/config"
 	"github.com/a2a-bridge/a2a-bridge/internal/control"
 	"github.com/a2a-bridge/a2a-bridge/internal/machine"
+	"github.com/a2a-bridge/a2a-bridge/packaging"
 )
 
 func newStatusCmd(a *app) *cobra.Command {
@@ -91,7 +92,7 @@ func (a *app) disagreements(ctx context.Context, paths config.Paths, s control.S
 		out = append(out, control.Problem{ID: "version", Level: control.Warn,
 			Text: fmt.Sprintf("the daemon is %s, a2actl is %s", v, bridge.Version()), Fix: a.restartHint()})
 	}
-	if deref(s.Daemon.Activation) == "systemd" && machine.Linger(a.env("USER")) == machine.No {
+	if deref(s.Daemon.Activation) == "systemd" && machine.Linger(a.user()) == machine.No {
 		out = append(out, control.Problem{ID: "linger", Level: control.Warn,
 			Text: "linger is off: the bridge sleeps when your last login here ends",
 			Fix:  "loginctl enable-linger      (if refused: sudo loginctl enable-linger $USER)"})
@@ -108,10 +109,15 @@ func (a *app) disagreements(ctx context.Context, paths config.Paths, s control.S
 // unreachable is the whole document when nobody answers: why, and what to type.
 func (a *app) unreachable(ctx context.Context, paths config.Paths, cause error) control.Status {
 	cfg, broken := config.Load(paths.Config, a.environ, nil)
+	addr := cfg.HTTP.Addr()
+	units, unmanaged := a.lookUnits(ctx)
+	if unmanaged == nil && units.socket().Found() {
+		addr = address(units.port()) // the socket unit decides
+	}
 	s := control.Status{
 		Schema: control.Schema, State: control.StateUnreachable, CheckedAt: a.now(),
-		URL:   fmt.Sprintf("http://%s/mcp", cfg.HTTP.Addr()),
-		HTTP:  control.HTTP{Addr: cfg.HTTP.Addr()},
+		URL:   fmt.Sprintf("http://%s/mcp", addr),
+		HTTP:  control.HTTP{Addr: addr},
 		Hosts: []control.Host{}, Peers: []control.Peer{},
 		Calls:     control.Calls{Open: []control.OpenCall{}},
 		Catalogue: control.Catalogue{Skipped: []bridge.Skipped{}},
@@ -121,23 +127,36 @@ func (a *app) unreachable(ctx context.Context, paths config.Paths, cause error) 
 		add(configProblem(paths.Config, p))
 	}
 	var gone *control.Unreachable
-	if errors.As(cause, &gone) {
+	socket := units.socket()
+	tried := socket.Active == "active" || socket.Active == "failed"
+	switch {
+	case socket.Enabled == "enabled" && socket.Active == "inactive":
+		add(control.Problem{ID: "daemon", Level: control.Fail, Text: packaging.HTTPSocket + " is enabled, not started", Fix: "systemctl --user start " + packaging.HTTPSocket})
+	case tried:
+		add(a.unitProblem(ctx, units.port(), cause))
+	case errors.As(cause, &gone):
 		add(control.Problem{ID: "daemon", Level: control.Fail, Text: goneText(gone), Fix: a.startHint()})
-	} else {
+	default:
 		add(control.Problem{ID: "daemon", Level: control.Fail, Text: cause.Error(), Fix: a.restartHint()})
 	}
-	if len(broken) > 0 { // where it would listen is not known then
+	if len(broken) > 0 && !socket.Found() { // where it would listen is not known then
 		s.URL, s.HTTP.Addr = "", ""
 		return s
 	}
-	if holder, held := machine.PortHolder(cfg.HTTP.Addr()); held {
+	if holder, held := machine.PortHolder(addr); held && socket.Active != "active" {
 		s.HTTP.HeldBy = &control.Holder{}
-		text := fmt.Sprintf("%s is held by %s", cfg.HTTP.Addr(), holder)
+		text := fmt.Sprintf("%s is held by %s", addr, holder)
 		if holder.PID > 0 {
 			s.HTTP.HeldBy.PID, s.HTTP.HeldBy.Command = &holder.PID, &holder.Command
 		}
 		s.HTTP.HeldBy.UID = &holder.UID
-		add(control.Problem{ID: "port", Level: control.Fail, Text: text, Fix: "stop it, or choose another http.port in " + paths.Config})
+		fix := "stop it, or choose another http.port in " + paths.Config
+		if socket.Found() {
+			fix = "stop it, or choose another port: a2actl setup --port auto"
+		}
+		if !tried { // else it has been said
+			add(control.Problem{ID: "port", Level: control.Fail, Text: text, Fix: fix})
+		}
 	}
 	return s
 }
