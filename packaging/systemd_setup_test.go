@@ -263,15 +263,17 @@ func takenPort(t *testing.T, p *person) {
 
 func automaticPort(t *testing.T, p *person) {
 	usual := net.JoinHostPort(packaging.Host, strconv.Itoa(packaging.Port))
-	l, err := net.Listen("tcp", usual) // if that fails, somebody else has it, which is as good
+	l, _ := net.Listen("tcp", usual) // if that fails, somebody else has it, which is as good
 	p.ctl("setup", "--port", "auto")
 	s, statusErr := p.control.Status(t.Context())
 	if statusErr != nil || s.HTTP.Addr == usual {
 		t.Fatalf("the port is %s, %v", s.HTTP.Addr, statusErr)
 	}
-	if p.port, err = strconv.Atoi(strings.TrimPrefix(s.HTTP.Addr, packaging.Host+":")); err != nil {
+	port, err := strconv.Atoi(strings.TrimPrefix(s.HTTP.Addr, packaging.Host+":"))
+	if err != nil {
 		t.Fatal(err)
 	}
+	p.port = port
 	p.wantHealth(http.StatusOK)
 	if l != nil {
 		if err := l.Close(); err != nil {
