@@ -264,6 +264,21 @@ func (r *hostRig) refuses(t *testing.T) {
 			t.Errorf("bash = %+v, %v", got, err)
 		}
 	})
+	t.Run("through another tool", func(t *testing.T) {
+		// omp's write runs the tool that its path names; a token for write is none for bash.
+		client := probe.New(r.URL, r.Token(t, auth.CreateOptions{Name: "writer", Tools: []string{"read", "write"}, Wait: time.Second}))
+		defer client.Close()
+		for _, path := range []string{"xd://bash", " XD://bash", "[xd://bash]", "[xd://bash#0A1B]", "xd://bash:raw"} {
+			raw, err := json.Marshal(args{"path": path, "content": `{"command":"touch denied"}`})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := client.CallTool(t.Context(), "write", raw, nil)
+			if err != nil || !got.IsError || got.Executed != bridge.ExecutedNo || !strings.Contains(got.Text, "by its own name") {
+				t.Errorf("write to %q: %q, executed %q, %v", path, got.Text, got.Executed, err)
+			}
+		}
+	})
 	t.Run("unknown", func(t *testing.T) {
 		for _, name := range []string{"nope", "Bash", "xd://bash"} {
 			refused(t, r.client.call(t, name, args{"command": "touch denied"}), name)

@@ -13,6 +13,9 @@ import { errorText } from "./approval.ts";
 type WireTool = Parameters<typeof toolWireSchema>[0];
 type Session = NonNullable<NonNullable<ReturnType<AgentRegistry["get"]>>["session"]>;
 
+/** An address under which omp's own model reaches one tool through another: "xd://bash", also as a header of read's output. */
+const DEVICE = /^[\s[]*xd:\/\//i;
+
 /** The living Main session. The object stays the same over /new, resume, branch and reload; only its id changes. */
 export function mainSession(): Session | undefined {
   return AgentRegistry.global().get(MAIN_AGENT_ID)?.session ?? undefined;
@@ -87,6 +90,10 @@ export class MainSession implements SessionPort {
       }) as Record<string, unknown>;
     } catch (error) {
       return refuse("badArguments", errorText(error));
+    }
+    // omp's write runs whatever tool its path names, so the daemon's rules for that tool would not hold.
+    if (typeof valid.path === "string" && DEVICE.test(valid.path)) {
+      return refuse("badArguments", "a path may not begin with xd://: call that tool by its own name, as it is listed");
     }
     // Without settings the gate allows everything; without its wrapper there is no gate.
     const settings: unknown = session.settings;
