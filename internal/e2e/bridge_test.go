@@ -25,12 +25,19 @@ const (
 func startFixture(t *testing.T) *bridgetest.Bridge {
 	t.Helper()
 	b := bridgetest.Start(t, bridgetest.Options{})
+	attachSelf(t, b, fixtureArg)
+	return b
+}
+
+// attachSelf attaches this test binary, as the program that arg makes of it, by the real `a2actl attach`.
+func attachSelf(t *testing.T, b *bridgetest.Bridge, arg string) {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	attach := exec.Command(bridgetest.Binaries(t).Ctl, "attach", "--name", "fixture", "--", self, fixtureArg)
+	attach := exec.Command(bridgetest.Binaries(t).Ctl, "attach", "--name", "fixture", "--", self, arg)
 	attach.Env, attach.Dir = b.Env, t.TempDir()
 	attach.Stdout, attach.Stderr = &out, &out
 	attach.WaitDelay = attachStop
@@ -45,10 +52,9 @@ func startFixture(t *testing.T) *bridgetest.Bridge {
 			t.Logf("a2actl attach: %v\n%s", err, out.String())
 		}
 	})
-	b.WaitStatus(t, "the fixture is attached with its tools", func(s control.Status) bool {
+	b.WaitStatus(t, "the program is attached with its tools", func(s control.Status) bool {
 		return len(s.Hosts) == 1 && s.Hosts[0].Tools > 0
 	})
-	return b
 }
 
 // token mints one with every tool.

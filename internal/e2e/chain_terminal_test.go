@@ -21,11 +21,11 @@ func TestChainOwnerInATerminal(t *testing.T) {
 	t.Parallel()
 	c := startChain(t)
 	term := bridgetest.StartOMPTerminal(t, c.user(t, bridgetest.OMPOptions{Tools: "{ approvalMode: yolo, approval: { bash: prompt } }"}))
+	term.AwaitScreen(t, `a2a: attached as "app" on `+c.URL, "No peers yet")
 	host := c.awaitHost(t)
 	if host.TTY == nil || !strings.HasPrefix(*host.TTY, "/dev/pts/") || host.Tmux == nil || *host.Tmux != "work:0.0" {
 		t.Errorf("the daemon cannot say where the owner is: %+v", host)
 	}
-	term.AwaitScreen(t, `a2a: attached as "app" on `+c.URL, "No peers yet")
 
 	old := token(t, c.Bridge, "laptop")
 	laptop := probe.New(c.URL, old)

@@ -30,6 +30,13 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if len(os.Args) == 2 && os.Args[1] == mirrorArg {
+		if err := mirror(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	m.Run()
 }
 
