@@ -376,7 +376,7 @@ func (r *hostRig) outlives(t *testing.T, s syscall.Signal) {
 	if got := textOf(c.ok(t)); !strings.Contains(got, name+"-ended") {
 		t.Errorf("the result is %q", got)
 	}
-	if got := lines(t, r.in(name+".ledger")); len(got) != 1 {
+	if got := words(t, r.in(name+".ledger")); len(got) != 1 {
 		t.Errorf("it ran %d times", len(got))
 	}
 	r.wantCall(t, "bash", bridge.Done, bridge.ExecutedYes)

@@ -1,8 +1,6 @@
 package e2e_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -123,10 +121,6 @@ func (c *chain) restart(t *testing.T, s syscall.Signal) {
 	}
 }
 
-// Stop, Restart and start belong to daemons inside this process.
-func (c *chain) Stop()    {}
-func (c *chain) Restart() {}
-
 // ctl runs a2actl as the user and returns its standard output.
 func (c *chain) ctl(t *testing.T, args ...string) string {
 	t.Helper()
@@ -183,29 +177,8 @@ func (c *chain) wantCall(t *testing.T, tool string, state bridge.State, executed
 	}
 }
 
-// sameJSON reports whether two texts are the same value, numbers by their digits.
-func sameJSON(t *testing.T, a, b []byte) bool {
-	t.Helper()
-	return canonical(t, a) == canonical(t, b)
-}
-
-func canonical(t *testing.T, raw []byte) string {
-	t.Helper()
-	var v any
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	if err := d.Decode(&v); err != nil {
-		t.Fatalf("%.200s: %v", raw, err)
-	}
-	out, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(out)
-}
-
-// lines is a file's lines, none when it is not there.
-func lines(t *testing.T, path string) []string {
+// words are a file's words, none when it is not there.
+func words(t *testing.T, path string) []string {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if os.IsNotExist(err) {
@@ -217,7 +190,7 @@ func lines(t *testing.T, path string) []string {
 	return strings.Fields(string(data))
 }
 
-// gate is a command that notes its process ids, says something, and waits for a file.
+// gate is a command that notes that it runs, says something, and waits for a file.
 func gate(name string) string {
-	return fmt.Sprintf("echo run >> %[1]s.ledger; echo $$ > %[1]s.pid; echo %[1]s-begun; until [ -e %[1]s.go ]; do sleep 0.05; done; echo %[1]s-ended", name)
+	return fmt.Sprintf("echo run >> %[1]s.ledger; echo %[1]s-begun; until [ -e %[1]s.go ]; do sleep 0.05; done; echo %[1]s-ended", name)
 }
