@@ -170,5 +170,5 @@ func startScripted(t testing.TB, socket string, answers map[string]json.RawMessa
 		Dial: func(ctx context.Context) (net.Conn, error) {
 			var d net.Dialer
 			return d.DialContext(ctx, "unix", socket)
-		}})
+		}}).WaitWelcome(t)
 }
