@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/a2a-bridge/a2a-bridge/internal/bridgetest"
 	"github.com/a2a-bridge/a2a-bridge/internal/localsock"
 )
 
@@ -406,9 +407,7 @@ func TestSocketsMeantForAnotherProcessAreLeftAlone(t *testing.T) {
 func TestRealSystemdSocketActivate(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("systemd-socket-activate")
-	if err != nil {
-		t.Skip("systemd-socket-activate is not installed")
-	}
+	bridgetest.Require(t, err == nil, "systemd-socket-activate is not installed")
 	dir := sockDir(t)
 	port := freePort(t)
 	cmd := exec.Command(program, "-E", childVariable+"=1", "-E", "GORACE=atexit_sleep_ms=0", "-l", port, "-l", dir+"/h", "-l", dir+"/c", "--fdname=http:host:control", os.Args[0])

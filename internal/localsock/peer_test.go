@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/a2a-bridge/a2a-bridge/internal/bridgetest"
 	"github.com/a2a-bridge/a2a-bridge/internal/localsock"
 )
 
@@ -62,9 +63,7 @@ func TestConnectionThatCannotSayWhoItIsIsRefused(t *testing.T) {
 func TestListenerClosesConnectionsOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	perl, err := exec.LookPath("perl")
-	if os.Geteuid() != 0 || err != nil {
-		t.Skip("needs root to become another user, and perl to connect")
-	}
+	bridgetest.Require(t, os.Geteuid() == 0 && err == nil, "this needs root to become another user, and perl to connect")
 	dir := sockDir(t)
 	path := filepath.Join(dir, "s")
 	inner, err := net.Listen("unix", path)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/a2a-bridge/a2a-bridge/internal/bridgetest"
 	"github.com/a2a-bridge/a2a-bridge/internal/machine"
 )
 
@@ -69,9 +70,7 @@ func TestPortOnAnotherAddressIsNotInTheWay(t *testing.T) {
 func TestHolderOfAnotherUserIsOnlyAUID(t *testing.T) {
 	t.Parallel()
 	perl, err := exec.LookPath("perl")
-	if os.Geteuid() != 0 || err != nil {
-		t.Skip("needs root to become another user, and perl to listen")
-	}
+	bridgetest.Require(t, os.Geteuid() == 0 && err == nil, "this needs root to become another user, and perl to listen")
 	other := exec.Command(perl, "-MIO::Socket::INET", "-e",
 		`$| = 1; $s = IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1") or die; print $s->sockport, "\n"; <STDIN>`, "--", "--token=secret")
 	other.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}

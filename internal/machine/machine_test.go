@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/a2a-bridge/a2a-bridge/internal/bridgetest"
 	"github.com/a2a-bridge/a2a-bridge/internal/machine"
 )
 
@@ -187,11 +188,10 @@ func TestUnitsAreReadFromSystemctl(t *testing.T) {
 
 func TestServiceManagerThatIsNotThereIsToldWithItsReason(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("systemctl"); err != nil {
-		t.Skip("systemctl is not installed")
-	}
+	_, err := exec.LookPath("systemctl")
+	bridgetest.Require(t, err == nil, "systemctl is not installed")
 	env := environment(map[string]string{"XDG_RUNTIME_DIR": t.TempDir(), "HOME": t.TempDir(), "PATH": os.Getenv("PATH")})
-	_, err := machine.Units(t.Context(), env, "a2a-bridge.socket")
+	_, err = machine.Units(t.Context(), env, "a2a-bridge.socket")
 	if err == nil || !strings.HasPrefix(err.Error(), "the user's service manager cannot be asked: systemctl: ") {
 		t.Errorf("Units = %v", err)
 	}
