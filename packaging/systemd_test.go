@@ -226,7 +226,13 @@ func (p *person) pid() int {
 func (p *person) wantActive(want string, units ...string) {
 	p.t.Helper()
 	for _, u := range units {
-		if got := p.show(u, "ActiveState"); got != want {
+		var got string
+		// A daemon answers before the manager has read that it is ready.
+		bridgetest.Eventually(p.t, u+" is between two states no longer", func() bool {
+			got = p.show(u, "ActiveState")
+			return got != "activating" && got != "deactivating" && got != "reloading"
+		})
+		if got != want {
 			p.t.Errorf("%s is %s, want %s", u, got, want)
 		}
 	}
